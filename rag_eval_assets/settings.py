@@ -1,0 +1,359 @@
+"""Typed view of an evaluation folder's `evaluation.yaml` and of the environment.
+
+What belongs here: every setting with its type, default and meaning, and one clear error for a bad one. What does not: what
+a setting does (the pure packages take plain values) and secrets (environment only; settings name the variable).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, available_timezones
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+DATA_VARIABLE = "RAG_EVAL_DATA"
+STATE_FOLDER = ".rag_eval"
+SETTINGS_FILE = "evaluation.yaml"
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Lower case, digits, '.', '-', '_'.")]
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used: names file, line, field and the mend."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Limits(Strict):
+    """Bounds on one unit of work and on this machine's use."""
+
+    workers: int = Field(2, ge=1, description="Worker processes for parsing.")
+    threads: int = Field(2, ge=1, description="Threads of numeric libraries.")
+    file_seconds: float = Field(120, gt=0, description="Time limit for one file, seconds.")
+    file_megabytes: int = Field(2048, ge=128, description="Memory limit of a parse worker, MiB.")
+    source_megabytes: int = Field(256, ge=1, description="Largest source file read, MiB.")
+    pages: int = Field(2000, ge=1, description="Largest number of pages read of one file.")
+
+
+class Parser(Strict):
+    """One partition of `parsed_documents`."""
+
+    kind: Literal["pymupdf", "unstructured", "ocr"]
+    classes: tuple[str, ...] = Field(min_length=1, description="Document classes it parses; others are not_applicable.")
+    dpi: int = Field(200, ge=72, le=600, description="Rendering resolution for OCR.")
+
+
+class ClassRule(Strict):
+    """Gives files below a path their class; the first match wins, metadata wins over rules, media type is the default."""
+
+    glob: str
+    doc_class: str
+
+
+class Cleaning(Strict):
+    unicode_form: Literal["NFC", "NFKC"] = "NFC"
+    drop_categories: tuple[str, ...] = Field(("Header", "Footer", "PageNumber"), description="Element categories left out.")
+    repeated_lines: float = Field(0.6, gt=0, le=1, description="A short line on at least this share of pages is a running head.")
+    html_boilerplate: bool = Field(True, description="Leave out navigation, banners and footers of HTML pages.")
+    pii: Literal["flag", "mask", "drop_document"] = "flag"
+
+
+class Dedup(Strict):
+    shingle_length: int = Field(5, ge=1, description="Shingle length in characters.")
+    permutations: int = Field(128, ge=16)
+    threshold: float = Field(0.8, gt=0, le=1)
+    sweep_permutations: tuple[int, ...] = (64, 128)
+    sweep_thresholds: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
+    versions: Literal["keep", "newest"] = Field("keep", description="Whether versions of one document are all kept.")
+
+
+class Transcripts(Strict):
+    """Normalisation applied to both sides before CER and WER."""
+
+    case: Literal["keep", "lower"] = "keep"
+    whitespace: Literal["keep", "collapse"] = "collapse"
+    punctuation: Literal["keep", "remove"] = "keep"
+    unicode_form: Literal["NFC", "NFKC"] = "NFC"
+
+    @property
+    def policy(self) -> str:
+        return f"case={self.case} whitespace={self.whitespace} punctuation={self.punctuation} unicode={self.unicode_form}"
+
+
+class ChunkGrid(Strict):
+    """One line of the sweep: the product of its sizes and overlaps."""
+
+    strategy: Name
+    size: tuple[int, ...] = ()
+    overlap: tuple[int, ...] = Field((), description="Overlap in tokens.")
+
+    @field_validator("size", "overlap", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int) else value
+
+
+class Embedder(Strict):
+    kind: Literal["minilm"] = "minilm"
+    batch: int = Field(8, ge=1)
+
+
+class Retriever(Strict):
+    """One retriever, run over every chunking."""
+
+    kind: Literal["bm25", "dense", "rrf"]
+    k1: float = Field(1.2, ge=0)
+    b: float = Field(0.75, ge=0, le=1)
+    analyser: Literal["by_language", "english", "dutch", "german", "plain"] = "by_language"
+    embedder: Name = "minilm"
+    index: Literal["exact", "hnsw"] = "exact"
+    m: int = Field(32, ge=4)
+    ef_construction: int = Field(200, ge=8)
+    ef_search: int = Field(128, ge=8)
+    of: tuple[Name, ...] = Field((), description="Retrievers fused.")
+    rrf_k: int = Field(60, gt=0)
+
+    @model_validator(mode="after")
+    def _fusion_names_its_lanes(self) -> Retriever:
+        if (self.kind == "rrf") != bool(self.of):
+            raise ValueError("'of' names the fused retrievers of kind rrf, and of no other kind")
+        return self
+
+
+class Ann(Strict):
+    """The grid of `ann_recall`."""
+
+    chunkings: tuple[str, ...] = Field((), description="Chunkings measured beside those that systems use.")
+    k: int = Field(10, ge=1)
+    hnsw_m: tuple[int, ...] = (16, 32)
+    hnsw_ef_construction: tuple[int, ...] = (200,)
+    hnsw_ef_search: tuple[int, ...] = (16, 64, 128)
+    ivf_nlist: tuple[int, ...] = Field((), description="Empty: 4 times the square root of the vectors.")
+    ivf_nprobe: tuple[int, ...] = (1, 4, 16)
+    selectivities: tuple[float, ...] = (1.0, 0.1)
+    minimum_recall: float = Field(0.95, gt=0, le=1)
+
+
+class Reader(Strict):
+    kind: Literal["extractive"] = "extractive"
+    sentences: int = Field(2, ge=1, description="Sentences an answer holds at most.")
+    threshold: float = Field(0.35, ge=0, le=1, description="Support below which the reader refuses.")
+
+
+class System(Strict):
+    """A system under test."""
+
+    chunking: str
+    retriever: Name
+    depth: int = Field(50, ge=1)
+    top_k: int = Field(5, ge=1)
+    token_budget: int | None = Field(1500, ge=1)
+    ordering: Literal["best_first", "best_last", "both_ends"] = "best_first"
+    reader: Reader = Reader()
+    prompt: str = "Answer from the passages alone and cite them as [n]. If they do not hold the answer, say so."
+    require_citations: bool = True
+
+    @model_validator(mode="after")
+    def _keeps_what_it_asks_for(self) -> System:
+        if self.top_k > self.depth:
+            raise ValueError(f"top_k {self.top_k} is over depth {self.depth}: raise depth or lower top_k")
+        return self
+
+
+class Sweep(Strict):
+    """What the chunk sweep decides on, set before looking."""
+
+    metric: str = "nDCG"
+    k: int = 10
+    margin: float = Field(0.02, gt=0, description="Non-inferiority margin.")
+    minimum_questions: int = Field(50, ge=2)
+
+
+class Gate(Strict):
+    """A bound on one quality figure. `source` says which table it is read from."""
+
+    source: Literal["system_summary", "retrieval", "ann_recall", "filter_exclusion", "parse_quality", "dedup_quality"]
+    metric: str
+    k: int = 0
+    unit: str = "document"
+    at_least: float | None = None
+    at_most: float | None = None
+    split: Literal["development", "release", "calibration", "monitoring"] = "release"
+    scope: tuple[str, ...] = Field((), description="Systems, chunkings or classes judged; empty for all in use.")
+    minimum_coverage: float = Field(1.0, ge=0, le=1)
+    minimum_questions: int = Field(1, ge=1)
+    starting_value: bool = False
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Gate:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("give exactly one of at_least and at_most")
+        return self
+
+
+class Judge(Strict):
+    """A judge model behind an OpenAI-compatible endpoint; the key is read from the named environment variable."""
+
+    model: str
+    base_url: str | None = None
+    key_variable: str = "OPENAI_API_KEY"
+    metrics: tuple[str, ...] = ("faithfulness",)
+
+
+class Scoring(Strict):
+    ks: tuple[int, ...] = (1, 3, 5, 10, 20)
+    token_budgets: tuple[int, ...] = (500, 1000, 2000)
+    depth: int = Field(100, ge=1, description="Hits kept of every ranking.")
+    pass_metric: str = Field("correct", description="Answer metric that says a question failed.")
+
+    @field_validator("ks", "token_budgets")
+    @classmethod
+    def _positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(k <= 0 for k in value) or len(set(value)) != len(value):
+            raise ValueError("cut-offs must be positive and differ from each other")
+        return tuple(sorted(value))
+
+
+class Nightly(Strict):
+    cron: str = "0 2 * * *"
+    timezone: str = "UTC"
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError(f"{value!r} is no IANA time zone such as Europe/Amsterdam")
+        return ZoneInfo(value).key
+
+
+class Settings(Strict):
+    """Everything `evaluation.yaml` may say."""
+
+    name: str = "evaluation"
+    seed: int = 7
+    tokenizer: Literal["cl100k_base", "o200k_base", "minilm"] = "cl100k_base"
+    storage: str | None = Field(None, description="Root of the tables, any UPath; null for the state folder.")
+    limits: Limits = Limits()
+    classes: tuple[ClassRule, ...] = ()
+    parsers: dict[Name, Parser]
+    parser_of: dict[str, str] = Field(description="The chosen parser of each document class.")
+    transcripts: Transcripts = Transcripts()
+    cleaning: Cleaning = Cleaning()
+    dedup: Dedup = Dedup()
+    filters: tuple[str, ...] = Field(("locale", "language"), description="Fields that dedup must not merge across.")
+    chunkings: tuple[ChunkGrid, ...] = Field(min_length=1)
+    embedders: dict[Name, Embedder] = {"minilm": Embedder()}
+    retrievers: dict[Name, Retriever] = Field(min_length=1)
+    ann: Ann = Ann()
+    sweep: Sweep = Sweep()
+    scoring: Scoring = Scoring()
+    systems: dict[Name, System] = Field(min_length=1)
+    judges: dict[Name, Judge] = {}
+    gates: dict[Name, Gate] = {}
+    slices: tuple[str, ...] = Field(("language", "intent", "kinds"), description="Question fields reported as slices.")
+    nightly: Nightly = Nightly()
+
+    @model_validator(mode="after")
+    def _names_resolve(self) -> Settings:
+        from rag_eval_assets.partitions import chunking_keys
+
+        problems: list[str] = []
+        for doc_class, parser in self.parser_of.items():
+            if parser not in self.parsers:
+                problems.append(f"parser_of.{doc_class}: no parser {parser!r}; known: {', '.join(self.parsers)}")
+            elif doc_class not in self.parsers[parser].classes:
+                problems.append(f"parser_of.{doc_class}: parser {parser!r} does not declare class {doc_class!r} in its classes")
+        for name, retriever in self.retrievers.items():
+            if retriever.kind == "dense" and retriever.embedder not in self.embedders:
+                problems.append(f"retrievers.{name}.embedder: no embedder {retriever.embedder!r}")
+            for lane in retriever.of:
+                if lane not in self.retrievers or self.retrievers[lane].kind == "rrf":
+                    problems.append(f"retrievers.{name}.of: {lane!r} is no bm25 or dense retriever")
+        keys = chunking_keys(self.chunkings)
+        for name, system in self.systems.items():
+            if system.chunking not in keys:
+                problems.append(f"systems.{name}.chunking: no chunking {system.chunking!r}; known: {', '.join(keys)}")
+            if system.retriever not in self.retrievers:
+                problems.append(f"systems.{name}.retriever: no retriever {system.retriever!r}")
+            if system.depth > self.scoring.depth:
+                problems.append(f"systems.{name}.depth: {system.depth} is over scoring.depth {self.scoring.depth}")
+        for key in self.ann.chunkings:
+            if key not in keys:
+                problems.append(f"ann.chunkings: no chunking {key!r}; known: {', '.join(keys)}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+class Folder:
+    """An evaluation folder: its settings, and where its state is kept."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).expanduser().resolve()
+
+    @classmethod
+    def from_environment(cls) -> Folder:
+        """The folder named by RAG_EVAL_DATA; the repository's own sample without it."""
+        named = os.environ.get(DATA_VARIABLE)
+        return cls(named or Path(__file__).resolve().parent.parent / "data")
+
+    @cached_property
+    def settings(self) -> Settings:
+        return read_settings(self.path / SETTINGS_FILE)
+
+    corpus = property(lambda self: self.path / "corpus")
+    golden = property(lambda self: self.path / "golden")
+    references = property(lambda self: self.path / "references")
+    labels = property(lambda self: self.path / "labels")
+    baselines = property(lambda self: self.path / "baselines")
+    state = property(lambda self: self.path / STATE_FOLDER)
+    stores = property(lambda self: self.state / "stores")
+
+    @property
+    def tables(self) -> str:
+        return self.settings.storage or str(self.state / "tables")
+
+
+def _line_of(root: yaml.Node | None, location: Sequence[int | str]) -> int:
+    """Line (from 1) of the deepest node on `location` that the file holds."""
+    node, line = root, 1
+    for step in location:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == str(step)), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def read_settings(path: Path) -> Settings:
+    """Read and check one `evaluation.yaml`. Raises SettingsError that names file, line, field and what is wrong."""
+    if not path.is_file():
+        raise SettingsError(f"{path}: no such file. An evaluation folder holds {SETTINGS_FILE}, corpus/ and golden/.")
+    text = path.read_text(encoding="utf-8")
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}" if mark else ""
+        raise SettingsError(f"{path}{where}: not readable as YAML: {getattr(error, 'problem', error)}") from error
+    try:
+        return Settings.model_validate(raw if raw is not None else {})
+    except ValidationError as error:
+        lines = [
+            f"{path}:{_line_of(root, e['loc'])}: {'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()
+        ]
+        raise SettingsError("\n".join(lines)) from error
