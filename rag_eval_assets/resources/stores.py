@@ -1,0 +1,112 @@
+"""A content-addressed blob store in one SQLite file, safe for many processes, threads and forks.
+
+What belongs here: keeping bytes under a key. What does not: what the bytes mean or how a key is made. A store is a cache:
+nothing in a table depends on it being there, and it may be deleted whenever no run is going.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+BUSY_SECONDS = 60.0
+KEYS_PER_QUERY = 500  # below SQLite's oldest limit of 999 bound parameters
+
+
+class StoreError(RuntimeError):
+    """A store file that cannot be used: names the file and the mend."""
+
+
+class SqliteStore:
+    """Blobs by key. Each process and thread opens its own connection at first use: share, pickle or fork an instance freely.
+
+    Write-ahead logging lets readers go on while one writer commits; other writers wait up to `BUSY_SECONDS`. The last writer
+    of a key wins, which for content-addressed keys means that equal bytes are written twice.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._local = threading.local()
+        self._inherited: list[sqlite3.Connection] = []
+
+    def __reduce__(self) -> tuple[type[SqliteStore], tuple[str]]:
+        return SqliteStore, (str(self.path),)
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The blobs that are there, in the order of `keys`; absent keys are left out."""
+        connection = self._connection()
+        found: dict[str, bytes] = {}
+        wanted = list(dict.fromkeys(keys))
+        for start in range(0, len(wanted), KEYS_PER_QUERY):
+            part = wanted[start : start + KEYS_PER_QUERY]
+            marks = ",".join("?" * len(part))
+            found.update(connection.execute(f"SELECT key, value FROM blobs WHERE key IN ({marks})", part).fetchall())
+        return {key: found[key] for key in wanted if key in found}
+
+    def put_many(self, items: Mapping[str, bytes]) -> None:
+        """Keep all items in one transaction: after the call all of them survive a kill, before it none."""
+        if not items:
+            return
+        connection = self._connection()
+        # IMMEDIATE: a transaction that upgrades from read to write would fail at once instead of waiting for its turn.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.executemany("INSERT OR REPLACE INTO blobs (key, value) VALUES (?, ?)", sorted(items.items()))
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def __len__(self) -> int:
+        return int(self._connection().execute("SELECT count(*) FROM blobs").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the calling thread's connection; the store opens again when used."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is not None and self._local.pid == os.getpid():
+            connection.close()
+        self._local.connection = None
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is not None and self._local.pid == os.getpid():
+            return connection
+        if connection is not None:
+            # SQLite forbids touching a connection carried over a fork, closing included: keep it alive instead.
+            self._inherited.append(connection)
+        self._local.connection = connection = self._open()
+        self._local.pid = os.getpid()
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+            _enter_wal(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("CREATE TABLE IF NOT EXISTS blobs (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
+        except sqlite3.OperationalError:
+            connection.close()
+            raise
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise StoreError(f"{self.path}: {error}. The store is a cache: delete the file and run again.") from error
+        return connection
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging. SQLite does not wait for a lock here, so openers that race ask again."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
