@@ -1,7 +1,7 @@
 """Cutting a canonical text into chunks with exact spans: the registry of strategies and the one function that applies one.
 
-What belongs here: names of strategies, and what every chunk carries whatever cut it (id, hash, tokens, section, page). What does
-not: where to cut (one module a strategy, loaded when it is used) and tokenising (`ingestion.tokenizers`).
+What belongs here: names of strategies, and what every chunk carries whatever cut it (id, hash, tokens, section, page). What
+does not: where to cut (one module a strategy, loaded when it is used) and tokenising (`ingestion.tokenizers`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,8 @@ def chunk_document(
     spans = importlib.import_module(kind.module).chunk(text, elements, tokens, size, overlap)
     starts, ends = np.ascontiguousarray(tokens[:, 0]), np.ascontiguousarray(tokens[:, 1])
     counts = np.searchsorted(starts, [e for _, e in spans], "left") - np.searchsorted(ends, [s for s, _ in spans], "right")
-    # A span between two elements belongs to the one that follows; the last element also owns what comes after it.
-    element_ends = [e["end"] for e in elements]
+    # A start between two elements belongs to the one that follows; the last element also owns what comes after it.
+    element_ends = list(accumulate((e["end"] for e in elements), max))
     rows = []
     for ordinal, ((start, end), count) in enumerate(zip(spans, counts.tolist(), strict=True)):
         piece = text[start:end]
