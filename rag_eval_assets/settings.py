@@ -119,6 +119,16 @@ class Retriever(Strict):
     ef_search: int = Field(128, ge=8)
     of: tuple[Name, ...] = Field((), description="Retrievers fused.")
     rrf_k: int = Field(60, gt=0)
+    chunkings: tuple[str, ...] = Field((), description="Chunkings it runs on; empty for all.")
+
+    def runs_on(self, chunking: str) -> bool:
+        """Whether this retriever searches the chunking at all (embedding a large corpus many times may cost too much)."""
+        return not self.chunkings or chunking in self.chunkings
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What shapes its ranking."""
+        return self.model_dump(mode="json", exclude={"chunkings"})
 
     @model_validator(mode="after")
     def _fusion_names_its_lanes(self) -> Retriever:
@@ -179,7 +189,7 @@ class Sweep(Strict):
 class Gate(Strict):
     """A bound on one quality figure. `source` says which table it is read from."""
 
-    source: Literal["system_summary", "retrieval", "ann_recall", "filter_exclusion", "parse_quality", "dedup_quality"]
+    source: Literal["system_summary", "ann_recall", "filter_exclusion", "parse_quality", "dedup_quality"]
     metric: str
     k: int = 0
     unit: str = "document"
@@ -265,6 +275,7 @@ class Settings(Strict):
         from rag_eval_assets.partitions import chunking_keys
 
         problems: list[str] = []
+        keys = chunking_keys(self.chunkings)
         for doc_class, parser in self.parser_of.items():
             if parser not in self.parsers:
                 problems.append(f"parser_of.{doc_class}: no parser {parser!r}; known: {', '.join(self.parsers)}")
@@ -276,12 +287,18 @@ class Settings(Strict):
             for lane in retriever.of:
                 if lane not in self.retrievers or self.retrievers[lane].kind == "rrf":
                     problems.append(f"retrievers.{name}.of: {lane!r} is no bm25 or dense retriever")
-        keys = chunking_keys(self.chunkings)
+                elif not set(self.retrievers[lane].chunkings or keys) >= set(retriever.chunkings or keys):
+                    problems.append(f"retrievers.{name}.chunkings: lane {lane!r} does not run on all of them")
+            for key in retriever.chunkings:
+                if key not in keys:
+                    problems.append(f"retrievers.{name}.chunkings: no chunking {key!r}; known: {', '.join(keys)}")
         for name, system in self.systems.items():
             if system.chunking not in keys:
                 problems.append(f"systems.{name}.chunking: no chunking {system.chunking!r}; known: {', '.join(keys)}")
             if system.retriever not in self.retrievers:
                 problems.append(f"systems.{name}.retriever: no retriever {system.retriever!r}")
+            elif not self.retrievers[system.retriever].runs_on(system.chunking):
+                problems.append(f"systems.{name}.retriever: {system.retriever!r} does not run on {system.chunking!r}")
             if system.depth > self.scoring.depth:
                 problems.append(f"systems.{name}.depth: {system.depth} is over scoring.depth {self.scoring.depth}")
         for key in self.ann.chunkings:

@@ -1,0 +1,36 @@
+"""Small conversions that bodies share: tables to rows, rows by id. No logic of any one asset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+Row = dict[str, Any]
+
+
+def by(rows: Iterable[Row], column: str) -> dict[str, Row]:
+    """Rows by a unique column."""
+    return {row[column]: row for row in rows}
+
+
+def grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
+    """Rows by a column that repeats, order kept."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row[column], []).append(row)
+    return found
+
+
+def join(kept: pa.Table, made: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Reused rows and new rows as one table of the kept table's schema."""
+    if not made:
+        return kept
+    new = pa.table({f.name: pa.array([row[f.name] for row in made], f.type) for f in kept.schema}, schema=kept.schema)
+    return pa.concat_tables([kept, new])
+
+
+def with_column(table: pa.Table, name: str, values: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    """`table` with one more column, in the order of `schema`."""
+    return table.append_column(schema.field(name), pa.array(values, schema.field(name).type)).select(schema.names)

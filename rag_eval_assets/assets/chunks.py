@@ -1,0 +1,42 @@
+"""The chunks asset: one partition a chunking.
+
+What belongs here: what a chunk's row depends on. What does not: where to cut (`ingestion.chunking`).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ingestion import tokenizers
+from ingestion.chunking import STRATEGIES, chunk_document
+from rag_eval_assets.assets._rows import join
+from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.partitions import parse_chunking
+from rag_eval_assets.report import pictures
+from rag_eval_assets.storage.versions import work_key
+
+
+@table_asset(
+    "unique_documents",
+    kinds=["python"],
+    columns={"unique_documents": ("doc_id", "text", "text_sha256", "elements")},
+    settings=lambda s, p: {"tokenizer": tokenizers.tokenizer_identity(s.tokenizer)},
+    modules=lambda s, p: [STRATEGIES[parse_chunking(p).strategy].module] if p else [],
+)
+def chunks(step: Step, unique_documents: pa.Table) -> Product:
+    """The chunks of one chunking, each an exact span of the canonical text."""
+    chunking, name = parse_chunking(step.partition), step.settings.tokenizer
+    identity = tokenizers.tokenizer_identity(name)
+    wanted = {
+        work_key(step.code, identity, step.partition, d["doc_id"], d["text_sha256"], d["elements"]): d for d in unique_documents.to_pylist()
+    }
+    kept, todo = step.reuse(wanted)
+    keys = {d["doc_id"]: key for key, d in wanted.items()}
+    rows = []
+    for done, document in enumerate(todo, 1):
+        tokens = tokenizers.cached_spans(name, document["text_sha256"], document["text"])
+        made = chunk_document(document, tokens, strategy=chunking.strategy, size=chunking.size, overlap=chunking.overlap)
+        rows += [{**row, "work_key": keys[document["doc_id"]]} for row in made]
+        step.progress(done, len(todo))
+    table = join(kept, rows)
+    return Product(table, computed=len(rows), pictures={"token_lengths": pictures.token_lengths(table.select(["tokens"]).to_pylist())})

@@ -1,0 +1,150 @@
+"""Generation assets: systems under test, their rankings, contexts, answers and scores.
+
+What belongs here: which part of a system each stage depends on, so that a changed prompt calls no retriever. What does not:
+assembling, reading (`generation`) and judging (`scoring`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from rag_eval_assets.assets._rows import by, join
+from rag_eval_assets.assets.retrieval import _scoring, retrievers_of
+from rag_eval_assets.generation import context, rankings, readers
+from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.scoring import answers as answer_metrics
+from rag_eval_assets.scoring import judges, ranking
+from rag_eval_assets.settings import Settings
+from rag_eval_assets.storage.versions import canonical_json, digest, work_key
+
+RETRIEVAL_PART = ("system", "chunking", "retriever", "reranker", "depth")
+CONTEXT_PART = ("top_k", "token_budget", "ordering")
+
+
+def resolve_system(settings: Settings, name: str) -> dict[str, Any]:
+    """One system of evaluation.yaml as a row of system_specs."""
+    system = settings.systems[name]
+    spec = {
+        "system": name,
+        "chunking": system.chunking,
+        "retriever": system.retriever,
+        "reranker": None,
+        "depth": system.depth,
+        "top_k": system.top_k,
+        "token_budget": system.token_budget,
+        "ordering": system.ordering,
+        "reader": system.reader.kind,
+        "prompt": system.prompt,
+        "parameters": canonical_json(system.reader.model_dump()),
+        "require_citations": system.require_citations,
+    }
+    retriever = retrievers_of(settings, system.chunking)[system.retriever]
+    return {
+        **spec,
+        "retrieval_sha256": digest({k: spec[k] for k in RETRIEVAL_PART}, retriever),
+        "answer_sha256": digest({k: v for k, v in spec.items() if k not in (*RETRIEVAL_PART, *CONTEXT_PART)}),
+    }
+
+
+@table_asset(kinds=["yaml"])
+def system_specs(step: Step) -> Product:
+    """One system under test, every parameter resolved."""
+    return Product([resolve_system(step.settings, step.partition)])
+
+
+@table_asset(
+    "system_specs",
+    "golden_questions",
+    "retrieval_runs",
+    "chunks",
+    kinds=["python"],
+    columns={"golden_questions": ("question_id", "split"), "chunks": ("chunk_id", "text"), "system_specs": RETRIEVAL_PART},
+)
+def system_retrievals(
+    step: Step, system_specs: pa.Table, golden_questions: pa.Table, retrieval_runs: pa.Table, chunks: pa.Table
+) -> Product:
+    """The ranking this system works from, for every question, at its depth."""
+    text = dict(zip(chunks["chunk_id"].to_pylist(), chunks["text"].to_pylist(), strict=True))
+    spec = system_specs.to_pylist()[0]
+    return Product(rankings.system_rankings(spec, golden_questions.to_pylist(), retrieval_runs, text))
+
+
+@table_asset("system_specs", "system_retrievals", kinds=["python"], columns={"system_specs": CONTEXT_PART})
+def contexts(step: Step, system_specs: pa.Table, system_retrievals: pa.Table) -> Product:
+    """What is delivered to the reader: the first top_k passages within the token budget, and what was cut."""
+    return Product(context.assemble(system_retrievals.to_pylist(), system_specs.to_pylist()[0]))
+
+
+@table_asset(
+    "system_specs",
+    "contexts",
+    "golden_questions",
+    kinds=["python"],
+    columns={"golden_questions": ("question_id", "text", "split", "language")},
+    libraries=["PyStemmer"],
+    pool="answer",
+)
+def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_questions: pa.Table) -> Product:
+    """The system's answer to every question with its citations; only questions whose context changed are answered again."""
+    spec, delivered = system_specs.to_pylist()[0], by(contexts.to_pylist(), "question_id")
+    wanted = {
+        work_key(step.code, spec["answer_sha256"], q, delivered[q["question_id"]]["context_sha256"], delivered[q["question_id"]]["status"]): q
+        for q in golden_questions.to_pylist()
+    }
+    kept, todo = step.reuse(wanted)
+    keys = {q["question_id"]: key for key, q in wanted.items()}
+    rows = []
+    for done, question in enumerate(todo, 1):
+        row = readers.read(question, delivered[question["question_id"]], spec)
+        rows.append({**row, "work_key": keys[question["question_id"]]})
+        step.progress(done, len(todo))
+    return Product(join(kept, rows), computed=len(rows))
+
+
+@table_asset(
+    "system_specs",
+    "system_retrievals",
+    "contexts",
+    "answers",
+    "golden_questions",
+    "golden_evidence",
+    kinds=["pytrec_eval", "ragas"],
+    settings=lambda s, p: {**_scoring(s, p), "judges": {n: j.model_dump() for n, j in s.judges.items()}},
+    libraries=["pytrec-eval-terrier", "rapidfuzz", "ragas"],
+)
+def system_scores(
+    step: Step,
+    system_specs: pa.Table,
+    system_retrievals: pa.Table,
+    contexts: pa.Table,
+    answers: pa.Table,
+    golden_questions: pa.Table,
+    golden_evidence: pa.Table,
+) -> Product:
+    """Every metric of every question: ranking, context, answer and citations, each with its status."""
+    questions, evidence = golden_questions.to_pylist(), golden_evidence.to_pylist()
+    chosen = step.settings.scoring
+    ranked = ranking.score_rankings(
+        system_retrievals, questions, evidence, ks=chosen.ks, token_budgets=chosen.token_budgets, by=None
+    ).to_pylist()
+    judged = answer_metrics.score_system(
+        questions,
+        contexts.to_pylist(),
+        answers.to_pylist(),
+        evidence,
+        require_citations=bool(system_specs["require_citations"][0].as_py()),
+        judges={name: judge.model_dump() for name, judge in step.settings.judges.items()},
+        on_done=step.progress,
+    )
+    return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + judged)
+
+
+@table_asset("quality_labels", kinds=["python"], settings=lambda s, p: {"judges": {n: j.model_dump() for n, j in s.judges.items()}},
+             libraries=["scipy"])
+def judge_audit(step: Step, quality_labels: pa.Table) -> Product:
+    """Every configured judge against human labels; a judge without a passing audit may report but not gate."""
+    configured = {name: judge.model_dump() for name, judge in step.settings.judges.items()}
+    return Product(judges.judge_audit(quality_labels.to_pylist(), configured))
+

@@ -1,0 +1,83 @@
+"""Golden-set assets: questions, where their evidence stands, what they cover, and saved baselines.
+
+What belongs here: which inputs each reads. What does not: reading and checking the files (`golden`), locating (`ingestion.evidence`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from ingestion import evidence
+from rag_eval_assets import golden
+from rag_eval_assets.assets._rows import by
+from rag_eval_assets.assets.corpus import scan_corpus
+from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.retrieval import filters
+from rag_eval_assets.tables import OK
+
+
+@table_asset(kinds=["json"])
+def golden_questions(step: Step) -> Product:
+    """The golden set: questions with reference answers, evidence, splits, slices, entitlement and filters."""
+    return Product(golden.read_golden(step.folder.golden, {row["doc_id"] for row in scan_corpus(step)}))
+
+
+def entitled(question: dict[str, Any], document: dict[str, Any]) -> bool:
+    """Whether the question's caller may read the document."""
+    return filters.entitled(json.loads(question["entitlement"]), document)
+
+
+@table_asset(
+    "golden_questions",
+    "source_documents",
+    "parsed_documents",
+    "documents",
+    "near_duplicates",
+    kinds=["python"],
+    columns={"parsed_documents": ("doc_id", "order", "text", "status")},
+    settings=lambda s, p: {"parser_of": dict(s.parser_of)},
+    libraries=["rapidfuzz"],
+)
+def golden_evidence(
+    step: Step,
+    golden_questions: pa.Table,
+    source_documents: pa.Table,
+    parsed_documents: dict[str, pa.Table],
+    documents: pa.Table,
+    near_duplicates: pa.Table,
+) -> Product:
+    """Where every quotation of the golden set stands in the canonical text, or the step that lost it."""
+    texts = documents.to_pylist()
+    parsed: dict[str, list[str]] = {}
+    chosen = {row["doc_id"]: step.settings.parser_of.get(row["doc_class"]) for row in texts}
+    for key, table in parsed_documents.items():
+        for row in table.to_pylist():
+            if row["status"] == OK and chosen.get(row["doc_id"]) == key:
+                parsed.setdefault(row["doc_id"], []).append(row["text"])
+    rows = evidence.trace(
+        golden_questions.to_pylist(),
+        by(source_documents.to_pylist(), "doc_id"),
+        {doc_id: "\n\n".join(parts) for doc_id, parts in parsed.items()},
+        by(texts, "doc_id"),
+        by((row for row in near_duplicates.to_pylist() if row["row"] == "document"), "doc_id"),
+        entitled,
+    )
+    lost = sum(row["lost_at"] is not None for row in rows)
+    return Product(rows, notes={"evidence_lost": lost})
+
+
+@table_asset("golden_questions", "golden_evidence", "documents", kinds=["python"], libraries=["rapidfuzz", "scipy"],
+             columns={"documents": ("doc_id", "doc_class", "language")})
+def golden_coverage(step: Step, golden_questions: pa.Table, golden_evidence: pa.Table, documents: pa.Table) -> Product:
+    """What the golden set covers: cells of intent, class and language, leaks between splits, half-widths of intervals."""
+    questions = golden_questions.to_pylist()
+    return Product(golden.golden_coverage(questions, golden_evidence.to_pylist(), by(documents.to_pylist(), "doc_id")))
+
+
+@table_asset(kinds=["file"])
+def baselines(step: Step) -> Product:
+    """Saved score rows with the identities they were made under."""
+    return Product(golden.read_baselines(step.folder.baselines))

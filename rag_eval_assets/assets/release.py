@@ -1,0 +1,202 @@
+"""Release assets: where evidence was lost, what was implicated, the summary, the comparison, the gates and the report.
+
+What belongs here: which tables each decision reads. What does not: deciding (`scoring`), drawing (`report`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_eval_assets.generation import readers
+from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.report import page, pictures
+from rag_eval_assets.scoring import comparison as comparing
+from rag_eval_assets.scoring import diagnosis as diagnosing
+from rag_eval_assets.scoring import funnel, gates
+from rag_eval_assets.scoring import summary as summarising
+from rag_eval_assets.storage.versions import digest
+from rag_eval_assets.tables import TABLES
+
+
+@table_asset(
+    "system_specs",
+    "golden_questions",
+    "golden_evidence",
+    "filter_exclusion",
+    "chunks",
+    "retrieval_runs",
+    "system_retrievals",
+    "contexts",
+    "system_scores",
+    kinds=["python"],
+    columns={"chunks": ("doc_id", "start", "end"), "golden_questions": ("question_id", "split", "answerable")},
+    settings=lambda s, p: {"pass_metric": s.scoring.pass_metric, "retrievers": {n: r.parameters for n, r in s.retrievers.items()}},
+)
+def evidence_funnel(
+    step: Step,
+    system_specs: pa.Table,
+    golden_questions: pa.Table,
+    golden_evidence: pa.Table,
+    filter_exclusion: pa.Table,
+    chunks: pa.Table,
+    retrieval_runs: pa.Table,
+    system_retrievals: pa.Table,
+    contexts: pa.Table,
+    system_scores: pa.Table,
+) -> Product:
+    """For every evidence group the furthest stage it reached and the stage that lost it, with the table to open next."""
+    rows = funnel.evidence_funnel(
+        golden_questions.to_pylist(),
+        golden_evidence.to_pylist(),
+        filter_exclusion.to_pylist(),
+        chunks,
+        retrieval_runs,
+        system_specs.to_pylist()[0],
+        system_retrievals.to_pylist(),
+        contexts.to_pylist(),
+        system_scores.to_pylist(),
+        retrievers={name: r.parameters for name, r in step.settings.retrievers.items()},
+        pass_metric=step.settings.scoring.pass_metric,
+    )
+    return Product(rows, pictures={"funnel": pictures.funnel(rows)})
+
+
+@table_asset(
+    "system_specs",
+    "system_retrievals",
+    "contexts",
+    "answers",
+    "system_scores",
+    "golden_questions",
+    "golden_evidence",
+    kinds=["python"],
+    settings=lambda s, p: {"pass_metric": s.scoring.pass_metric},
+    libraries=["PyStemmer"],
+)
+def diagnosis(
+    step: Step,
+    system_specs: pa.Table,
+    system_retrievals: pa.Table,
+    contexts: pa.Table,
+    answers: pa.Table,
+    system_scores: pa.Table,
+    golden_questions: pa.Table,
+    golden_evidence: pa.Table,
+) -> Product:
+    """Failed questions answered again with their gold context, a larger top_k or budget, beside a control; which step is implicated."""
+    return Product(
+        diagnosing.diagnose(
+            golden_questions.to_pylist(),
+            golden_evidence.to_pylist(),
+            system_specs.to_pylist()[0],
+            system_retrievals.to_pylist(),
+            contexts.to_pylist(),
+            answers.to_pylist(),
+            system_scores.to_pylist(),
+            readers.read,
+        )
+    )
+
+
+@table_asset("system_scores", "golden_questions", kinds=["numpy"], settings=lambda s, p: {"slices": list(s.slices)}, libraries=["scipy"])
+def system_summary(step: Step, system_scores: pa.Table, golden_questions: pa.Table) -> Product:
+    """Every metric by split and slice: headline with interval, observed mean, bounds and counts."""
+    rows = summarising.summarise(system_scores, golden_questions.to_pylist(), step.settings.slices)
+    return Product(rows, pictures={"scores": pictures.scores_with_intervals(rows)})
+
+
+@table_asset("system_specs", "system_scores", "golden_questions", "baselines", kinds=["numpy"], libraries=["scipy"],
+             columns={"golden_questions": ("question_id", "text", "split")})
+def comparison(
+    step: Step, system_specs: pa.Table, system_scores: pa.Table, golden_questions: pa.Table, baselines: pa.Table
+) -> Product:
+    """Paired differences to the saved baselines of this system, with a decision or the evidence that is missing."""
+    spec = system_specs.to_pylist()[0]
+    mine = baselines.filter(pc.equal(baselines["system"], step.partition)).to_pylist()
+    return Product(comparing.compare(spec, system_scores.to_pylist(), mine, identities(spec, golden_questions)))
+
+
+def identities(spec: dict[str, Any], golden_questions: pa.Table) -> dict[str, Any]:
+    """What must match between a candidate and its baseline, and the treatments that may differ."""
+    return {
+        "golden": digest(golden_questions.select(["question_id", "text", "split"]).to_pylist()),
+        "spec": {k: v for k, v in spec.items() if not k.endswith("_sha256")},
+    }
+
+
+@table_asset(
+    "system_summary",
+    "ann_recall",
+    "filter_exclusion",
+    "parse_quality",
+    "dedup_quality",
+    kinds=["python"],
+    settings=lambda s, p: {"gates": {name: gate.model_dump() for name, gate in s.gates.items()}},
+    libraries=["scipy"],
+)
+def gate_results(
+    step: Step,
+    system_summary: dict[str, pa.Table],
+    ann_recall: dict[str, pa.Table],
+    filter_exclusion: pa.Table,
+    parse_quality: dict[str, pa.Table],
+    dedup_quality: pa.Table,
+) -> Product:
+    """Every gate of evaluation.yaml in every scope: value, interval, threshold, coverage, decision and its reason."""
+    tables = {
+        "system_summary": system_summary,
+        "ann_recall": ann_recall,
+        "filter_exclusion": {None: filter_exclusion},
+        "parse_quality": parse_quality,
+        "dedup_quality": {None: dedup_quality},
+    }
+    return Product(gates.judge_gates({name: gate.model_dump() for name, gate in step.settings.gates.items()}, tables))
+
+
+@table_asset(
+    "gate_results",
+    "system_specs",
+    "system_summary",
+    "evidence_funnel",
+    "diagnosis",
+    "comparison",
+    "chunk_sweep",
+    "ann_recall",
+    "parse_quality",
+    "cleaning_quality",
+    "dedup_quality",
+    "golden_coverage",
+    "golden_questions",
+    "golden_evidence",
+    "filter_exclusion",
+    "documents",
+    "contexts",
+    "answers",
+    "system_scores",
+    "judge_audit",
+    kinds=["html"],
+    columns={"documents": ("doc_id", "doc_class", "parser", "status", "reason", "detail")},
+    settings=lambda s, p: {"name": s.name},
+    libraries=["matplotlib", "jinja2"],
+)
+def release_report(step: Step, **tables: pa.Table | dict[str, pa.Table]) -> Product:
+    """One self-contained page: decisions, scores with intervals, sweep, index, parsing, funnel, and every failure with its evidence."""
+    shown = {name: dict(table) if isinstance(table, dict) else {None: table} for name, table in tables.items()}
+    rows = {name: {key: table.to_pylist() for key, table in parts.items()} for name, parts in shown.items()}
+    html = page.render(rows, name=step.settings.name)
+    decisions = {row["decision"] for row in rows["gate_results"][None]}
+    worst = next((d for d in ("FAIL", "INSUFFICIENT_EVIDENCE", "PASS") if d in decisions), "no gates")
+    return Product([{"name": "report", "facts_sha256": facts(rows), "decision": worst, "html": html}])
+
+
+def facts(rows: dict[str, dict[str | None, list[dict[str, Any]]]]) -> str:
+    """Hash of everything the report shows except timings, so that the report's version is that of its facts."""
+    kept = {
+        name: {str(key): [{k: v for k, v in row.items() if TABLES[name].role(k) == "content"} for row in part] for key, part in parts.items()}
+        for name, parts in rows.items()
+    }
+    return digest(kept)
+

@@ -1,0 +1,149 @@
+"""Retrieval assets: filters, rankings, scores and the chunk sweep.
+
+What belongs here: which (question, retriever) pairs are expected and what a ranking's row depends on. What does not: searching
+(`retrieval`), scoring (`scoring`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_eval_assets.assets._rows import with_column
+from rag_eval_assets.assets.index import embedders_in_use, open_embedder, vectors
+from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.partitions import parse_chunking
+from rag_eval_assets.report import pictures
+from rag_eval_assets.resources.embedders import embed_texts
+from rag_eval_assets.retrieval import filters, runs
+from rag_eval_assets.scoring import ranking, sweep
+from rag_eval_assets.settings import Settings
+from rag_eval_assets.storage.versions import digest, work_key
+
+PREDICATES = (
+    "doc_id", "doc_class", "language", "tenant", "groups", "jurisdiction", "publication_state", "locale", "version", "fields",
+)  # fmt: skip
+
+
+@table_asset("golden_questions", "golden_evidence", "documents", kinds=["python"], columns={"documents": (*PREDICATES, "status")})
+def filter_exclusion(step: Step, golden_questions: pa.Table, golden_evidence: pa.Table, documents: pa.Table) -> Product:
+    """For every question: eligible gold, and how much of it the question's own filter excludes."""
+    rows = filters.filter_exclusion(golden_questions.to_pylist(), golden_evidence.to_pylist(), documents.to_pylist())
+    return Product(rows)
+
+
+def retrievers_of(settings: Settings, chunking: str | None) -> dict[str, dict[str, Any]]:
+    """Parameters of the retrievers that run on a chunking, by name."""
+    return {name: r.parameters for name, r in settings.retrievers.items() if chunking is None or r.runs_on(chunking)}
+
+
+def _runs_settings(settings: Settings, chunking: str | None) -> dict[str, Any]:
+    return {
+        "retrievers": retrievers_of(settings, chunking),
+        "depth": settings.scoring.depth,
+        "every_split": any(system.chunking == chunking for system in settings.systems.values()),
+    }
+
+
+@table_asset(
+    "chunks",
+    "chunk_embeddings",
+    "unique_documents",
+    "golden_questions",
+    kinds=["bm25s", "faiss"],
+    columns={
+        "unique_documents": PREDICATES,
+        "golden_questions": ("question_id", "text", "split", "language", "entitlement", "filter"),
+    },
+    settings=_runs_settings,
+    libraries=["bm25s", "PyStemmer", "faiss-cpu", "numpy"],
+    pool="retrieve",
+)
+def retrieval_runs(
+    step: Step, chunks: pa.Table, chunk_embeddings: pa.Table, unique_documents: pa.Table, golden_questions: pa.Table
+) -> Product:
+    """What every retriever finds for every question in this chunking; release questions only where a system retrieves from it."""
+    chosen = _runs_settings(step.settings, step.partition)
+    questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == "development"]
+    documents = unique_documents.to_pylist()
+    text = digest(chunks["work_key"].unique().to_pylist(), documents)
+    index = {"bm25": text, "dense": digest(text, chunk_embeddings["work_key"].to_pylist())}
+    index["rrf"] = index["dense"]
+    lanes = {name: [chosen["retrievers"].get(lane) for lane in p["of"]] for name, p in chosen["retrievers"].items()}
+    wanted = {
+        work_key(step.code, index[p["kind"]], name, p, lanes[name], chosen["depth"], q): (name, q["question_id"])
+        for name, p in chosen["retrievers"].items()
+        for q in questions
+    }
+    kept, todo = step.reuse(wanted)
+    keys = {unit: key for key, unit in wanted.items()}
+    made = runs.run_retrievers(
+        [runs.RetrieverSpec(name, p["kind"], p) for name, p in chosen["retrievers"].items()],
+        questions,
+        chunks,
+        chunk_embeddings,
+        documents,
+        todo={name: [q for n, q in todo if n == name] for name in chosen["retrievers"]},
+        known=kept,
+        depth=chosen["depth"],
+        embed_queries=lambda name, texts: _embed(step, name, texts),
+        threads=step.settings.limits.threads,
+        on_done=step.progress,
+    )
+    units = zip(made["retriever"].to_pylist(), made["question_id"].to_pylist(), strict=True)
+    return Product(pa.concat_tables([kept, with_column(made, "work_key", [keys[u] for u in units], kept.schema)]), computed=len(todo))
+
+
+def _embed(step: Step, name: str, texts: Sequence[str]) -> np.ndarray | None:
+    embedder = open_embedder(step, name)
+    return embed_texts(texts, embedder, vectors(step)) if embedder else None
+
+
+def _scoring(settings: Settings, _: str | None) -> dict[str, Any]:
+    return {"ks": list(settings.scoring.ks), "token_budgets": list(settings.scoring.token_budgets)}
+
+
+@table_asset(
+    "retrieval_runs", "golden_questions", "golden_evidence", kinds=["pytrec_eval"], settings=_scoring, libraries=["pytrec-eval-terrier"]
+)
+def retrieval_scores(step: Step, retrieval_runs: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table) -> Product:
+    """Ranking metrics of every question and retriever: by document, chunk and evidence group, at ranks and at token budgets."""
+    asked = set(retrieval_runs["question_id"].unique().to_pylist())
+    questions = [q for q in golden_questions.to_pylist() if q["question_id"] in asked]
+    evidence = [e for e in golden_evidence.to_pylist() if e["question_id"] in asked]
+    return Product(
+        ranking.score_rankings(
+            retrieval_runs,
+            questions,
+            evidence,
+            ks=step.settings.scoring.ks,
+            token_budgets=step.settings.scoring.token_budgets,
+            by="retriever",
+        )
+    )
+
+
+@table_asset(
+    "retrieval_scores",
+    "chunks",
+    kinds=["numpy"],
+    columns={"chunks": ("tokens",)},
+    settings=lambda s, p: {"sweep": s.sweep.model_dump(), **_scoring(s, p)},
+    libraries=["numpy", "scipy"],
+)
+def chunk_sweep(step: Step, retrieval_scores: dict[str, pa.Table], chunks: dict[str, pa.Table]) -> Product:
+    """Chunkings compared on development questions, at equal k and at equal delivered tokens, with the recommended one or undecided."""
+    sizes = {}
+    for key, table in chunks.items():
+        chunking = parse_chunking(key)
+        tokens = pc.sum(table["tokens"]).as_py() or 0
+        sizes[key] = {"chunks": table.num_rows, "index_tokens": tokens, "size": chunking.size, "overlap": chunking.overlap}
+    chosen = step.settings.sweep
+    rows = sweep.chunk_sweep(
+        retrieval_scores, sizes, metric=chosen.metric, k=chosen.k, margin=chosen.margin, minimum_questions=chosen.minimum_questions
+    )
+    return Product(rows, pictures={"sweep_curve": pictures.sweep_curve(rows), "sweep_heat_map": pictures.sweep_heat_map(rows)})

@@ -1,0 +1,120 @@
+"""Jobs, the nightly schedule and the reconcile sensor.
+
+What belongs here: when things run. What does not: what runs (`storage.sync` decides from footers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.settings import Folder, Settings
+from rag_eval_assets.storage.versions import digest
+from rag_eval_assets.tables import TABLES
+
+TICK_TAG = "rag_eval/tick"
+ATTEMPTS = 3
+
+
+@dg.op(description="Bring every asset partition to fresh, as `rag-eval sync` does, and write the report.")
+def sync_everything(context: dg.OpExecutionContext) -> None:
+    """Run the sync in this process; its runs carry the tick. Fails when a partition failed, not when a gate did."""
+    from rag_eval_assets.report.export import export_report
+    from rag_eval_assets.storage.sync import sync
+
+    folder = Folder.from_environment()
+    tick = context.run.tags.get("dagster/scheduled_execution_time") or context.run.tags.get(TICK_TAG) or context.run_id
+    report = sync(folder, instance=context.instance, tags={TICK_TAG: tick})
+    context.log.info(f"{len(report.materialized)} asset partitions materialized in {len(report.runs)} runs")
+    if report.failed:
+        raise dg.Failure("\n".join(f"{node}: {error}" for node, error in sorted(report.failed.items())), allow_retries=False)
+    context.log.info(f"report: {export_report(folder)}")
+
+
+@dg.job(name="nightly", description="The full golden-set run: everything stale, then the report.")
+def nightly_job() -> None:
+    sync_everything()
+
+
+def jobs(graph: Graph) -> list[dg.JobDefinition | dg.UnresolvedAssetJobDefinition]:
+    """The nightly job, and one job for each partition family and for the unpartitioned groups."""
+    by_family: dict[str, list[str]] = {"corpus_and_golden": [], "parsers": [], "chunkings": [], "systems": []}
+    for name in graph.order:
+        family = TABLES[name].family
+        if family is not None:
+            by_family[f"{family}s"].append(name)
+        elif TABLES[name].group in ("corpus", "golden"):
+            by_family["corpus_and_golden"].append(name)
+    named = [dg.define_asset_job(job, selection=dg.AssetSelection.assets(*names)) for job, names in by_family.items()]
+    checks = dg.define_asset_job("verify_files", selection=dg.AssetSelection.all_asset_checks() - _gates(graph))
+    return [nightly_job, *named, checks]
+
+
+def _gates(graph: Graph) -> dg.AssetSelection:
+    return dg.AssetSelection.checks(*(dg.AssetCheckKey(dg.AssetKey("gate_results"), gate) for gate in graph.settings.gates))
+
+
+def nightly_schedule(settings: Settings) -> dg.ScheduleDefinition:
+    """The nightly job at the hour and in the time zone of settings; stopped until a person starts it."""
+    return dg.ScheduleDefinition(
+        name="nightly",
+        job=nightly_job,
+        cron_schedule=settings.nightly.cron,
+        execution_timezone=settings.nightly.timezone,
+        description="Runs the full golden set every night.",
+    )
+
+
+def reconcile_sensor(graph: Graph) -> dg.SensorDefinition:
+    """Asks the daemon for the runs that a sync would start now, for deployments whose launcher runs them elsewhere."""
+
+    @dg.sensor(
+        name="reconcile",
+        target=dg.AssetSelection.all(include_sources=False),
+        minimum_interval_seconds=30,
+        description="Requests the topmost stale asset partitions; one request for each state of their inputs, again only after a run died.",
+    )
+    def reconcile(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        from rag_eval_assets.storage.staleness import evaluate, plan
+        from rag_eval_assets.storage.sync import open_catalogue, rescan_roots
+
+        catalogue = open_catalogue(graph.folder)
+        roots = {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()}
+        statuses = evaluate(graph, catalogue, roots)
+        catalogue.save()
+        groups = plan(graph, statuses)
+        if not groups:
+            yield dg.SkipReason("every asset partition is fresh")
+        for group in groups:
+            names = [node.asset for node in group.nodes]
+            inputs = {str(u): _version(statuses, u) for n in group.nodes for u in graph.upstream(n) if u not in group.nodes}
+            state = digest(names, group.partition, [graph.code_version(n).hash for n in group.nodes], inputs, [roots.get(n) for n in group.nodes])
+            attempt = _attempt(context.instance, state)
+            if attempt is None:
+                continue
+            yield dg.RunRequest(
+                run_key=f"{'+'.join(names)}:{group.partition or ''}:{state}:{attempt}",
+                asset_selection=[dg.AssetKey(name) for name in names],
+                partition_key=group.partition,
+                tags={"rag_eval/state": state},
+            )
+
+    return reconcile
+
+
+def _version(statuses: dict[AssetPartition, object], node: AssetPartition) -> str:
+    footer = getattr(statuses[node], "footer", None)
+    return footer.data_version if footer else ""
+
+
+def _attempt(instance: dg.DagsterInstance, state: str) -> int | None:
+    """Number of the next attempt for this state; None while one is under way, after a typed failure, or after ATTEMPTS deaths."""
+    runs = instance.get_runs(dg.RunsFilter(tags={"rag_eval/state": state}))
+    if any(not run.is_finished for run in runs):
+        return None
+    failed = [run for run in runs if run.status == dg.DagsterRunStatus.FAILURE]
+    if len(failed) >= ATTEMPTS or any(instance.get_run_stats(run.run_id).steps_failed for run in failed):
+        return None
+    return len(runs)

@@ -1,0 +1,70 @@
+"""Asset checks: gate decisions as Dagster shows them, and whether a table's file still is what its footer says.
+
+What belongs here: mirrors of facts that stand in tables and files. What does not: decisions (`scoring.gates` makes them; nothing
+reads them back from the event log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+import pyarrow as pa
+
+from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.storage.catalogue import Catalogue
+from rag_eval_assets.storage.parquet import ContractError, TornFileError
+from rag_eval_assets.tables import FAILED
+
+
+def gate_evaluations(gate_results: pa.Table, gates: Sequence[str]) -> list[dg.AssetCheckResult]:
+    """One evaluation a gate; it passes when the gate passes in every scope."""
+    rows = gate_results.to_pylist()
+    results = []
+    for gate in gates:
+        mine = [row for row in rows if row["gate"] == gate]
+        results.append(
+            dg.AssetCheckResult(
+                check_name=gate,
+                passed=bool(mine) and all(row["decision"] == "PASS" for row in mine),
+                severity=dg.AssetCheckSeverity.ERROR,
+                metadata={
+                    row["scope"]: f"{row['decision']}: {row['value']} ({row['direction']} {row['threshold']}, {row['decision_reason']})"
+                    for row in mine
+                },
+            )
+        )
+    return results
+
+
+def _file_check(graph: Graph, catalogue: Catalogue, name: str) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=name,
+        name="file_matches_footer",
+        description="Reads every file of the table whole: page checksums, schema, and the data version recomputed from its rows.",
+    )
+    def check() -> dg.AssetCheckResult:
+        broken: dict[str, str] = {}
+        rows = failed = 0
+        for partition in graph.partitions(name):
+            node = AssetPartition(name, partition)
+            try:
+                footer = catalogue.verify(node)
+                table = catalogue.read(node)[0] if footer else None
+            except (TornFileError, ContractError) as error:
+                broken[str(node)] = str(error)
+                continue
+            if table is not None:
+                rows += table.num_rows
+                if "status" in table.column_names:
+                    failed += table.column("status").to_pylist().count(FAILED)
+        return dg.AssetCheckResult(
+            passed=not broken, severity=dg.AssetCheckSeverity.ERROR, metadata={"rows": rows, "failed_rows": failed, **broken}
+        )
+
+    return check
+
+
+def file_checks(graph: Graph, catalogue: Catalogue) -> list[dg.AssetChecksDefinition]:
+    """One check an asset, run on demand and by the `verify_files` job; a sync verifies what changed by itself."""
+    return [_file_check(graph, catalogue, name) for name in graph.order]

@@ -1,0 +1,298 @@
+"""rag-eval: sync, status, inspect, sql, report, sample, baseline, import, verify, ui.
+
+What belongs here: arguments, exit codes and what is printed. What does not: any work (each command is one call). Exit codes: 0 done,
+1 a partition failed or a check found something, 2 bad input or a lock held by another, 3 a gate blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.tables import TABLES
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+baseline_app = typer.Typer(no_args_is_help=True, help="Named snapshots of a system's scores.")
+import_app = typer.Typer(no_args_is_help=True, help="Turn other layouts into an evaluation folder.")
+app.add_typer(baseline_app, name="baseline")
+app.add_typer(import_app, name="import")
+out, err = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
+FAILED, BAD_INPUT, BLOCKED = 1, 2, 3
+
+
+class Context:
+    """The evaluation folder that the command works on."""
+
+    folder: Folder
+
+
+@app.callback()
+def folder_option(
+    context: typer.Context,
+    data: Annotated[Path | None, typer.Option("--data", help="Evaluation folder; RAG_EVAL_DATA or the sample without it.")] = None,
+) -> None:
+    context.obj = Folder(data) if data else Folder.from_environment()
+
+
+def _listener() -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from rag_eval_assets.storage.sync import Listener, RunReport
+
+    class Drawn(Listener):
+        """One line a run, and a bar while a body reports progress (a line every ten seconds where there is no terminal)."""
+
+        def __init__(self) -> None:
+            self.bar: Progress | None = None
+            self.task: Any = None
+            self.node: Any = None
+            self.last = time.monotonic()
+
+        def repaired(self, message: str) -> None:
+            err.print(f"repaired  {escape(message)}")
+
+        def run_started(self, group: Any, statuses: Mapping[Any, Any]) -> None:
+            self.last = time.monotonic()
+            names = ", ".join(node.asset for node in group.nodes)
+            err.print(f"run       {escape(f'[{group.partition}] ' if group.partition else '')}{escape(names)}")
+            for node in group.nodes:
+                if statuses[node].state == "stale":
+                    err.print(f"          {escape(str(node))}: {escape('; '.join(statuses[node].reasons[:3]))}", style="dim")
+
+        def progress(self, node: Any, done: int, total: int) -> None:
+            if not err.is_terminal:
+                if time.monotonic() - self.last >= 10:
+                    self.last = time.monotonic()
+                    err.print(f"          {escape(str(node))}: {done} of {total}")
+                return
+            if self.bar is None:
+                self.bar = Progress(
+                    TextColumn("          {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                    TimeRemainingColumn(), console=err, transient=True,
+                )  # fmt: skip
+                self.bar.start()
+            if node != self.node:
+                if self.task is not None:
+                    self.bar.remove_task(self.task)
+                self.node, self.task = node, self.bar.add_task(escape(str(node)), total=total)
+            self.bar.update(self.task, completed=done, total=total)
+
+        def run_ended(self, report: RunReport, seconds: float) -> None:
+            if self.bar is not None:
+                self.bar.stop()
+                self.bar = self.task = self.node = None
+            for outcome in report.outcomes:
+                if outcome.result == "materialized":
+                    what = f"{outcome.rows} rows, {outcome.computed} computed{'' if outcome.changed else ', unchanged'}"
+                    err.print(f"          {escape(str(outcome.node))}: {what}", style="dim")
+                elif outcome.result == "failed":
+                    err.print(f"[red]failed[/red]    {escape(str(outcome.node))}: {escape(outcome.error)}")
+            err.print(f"          {seconds:.1f} s, run {report.run_id[:8]}", style="dim")
+
+    return Drawn()
+
+
+@app.command()
+def sync(
+    context: typer.Context,
+    select: Annotated[list[str] | None, typer.Option(help="Assets to bring to fresh, with what is above them.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Only this chunking, parser or system, with what is above it.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is stale and why; run nothing.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for another sync of this folder instead of refusing.")] = False,
+) -> None:
+    """Bring every asset partition to fresh, paying only for what changed."""
+    from rag_eval_assets.storage.sync import sync as run
+
+    report = run(
+        context.obj, select=select or (), partition=partition, dry_run=dry_run, wait=wait, listener=None if dry_run else _listener()
+    )
+    if dry_run:
+        for node, reasons in report.planned:
+            out.print(f"{escape(str(node))}: {escape('; '.join(reasons))}")
+        out.print(f"{len(report.planned)} asset partitions to run; more may follow when these change.")
+        return
+    if report.failed:
+        for node in report.waiting:
+            err.print(f"waiting   {escape(str(node))}: something above it failed", style="dim")
+        err.print(f"[red]{len(report.failed)} asset partitions failed.[/red]")
+        raise typer.Exit(FAILED)
+    if not report.runs:
+        out.print("Nothing is stale: no run started.")
+    else:
+        out.print(f"{len(report.materialized)} asset partitions materialized in {len(report.runs)} runs.")
+    _tell_gates(context.obj)
+
+
+def _tell_gates(folder: Folder) -> None:
+    """Print the gates and exit 3 when one blocks."""
+    from rag_eval_assets.graph import AssetPartition
+    from rag_eval_assets.report.export import export_report
+    from rag_eval_assets.storage.sync import open_catalogue
+
+    catalogue = open_catalogue(folder)
+    if catalogue.footer(AssetPartition("release_report")) is not None:
+        out.print(f"Report: {escape(str(export_report(folder)))}")
+    if catalogue.footer(AssetPartition("gate_results")) is None:
+        return
+    rows = catalogue.read(AssetPartition("gate_results"))[0].to_pylist()
+    for row in rows:
+        style = {"PASS": "green", "FAIL": "red"}.get(row["decision"], "yellow")
+        value = "none" if row["value"] is None else f"{row['value']:.4f}"
+        bound = f"{row['direction'].replace('_', ' ')} {row['threshold']}"
+        out.print(f"[{style}]{row['decision']}[/{style}] {escape(row['gate'])} on {escape(row['scope'])}: {value}, {bound} ({row['decision_reason']})")
+    if any(row["decision"] != "PASS" for row in rows):
+        raise typer.Exit(BLOCKED)
+
+
+@app.command()
+def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="A list of {asset, partition, state, reasons}.")] = False) -> None:
+    """For each asset partition: fresh, missing, or stale and why."""
+    from rag_eval_assets.graph import Graph
+    from rag_eval_assets.storage.staleness import evaluate
+    from rag_eval_assets.storage.sync import open_catalogue, rescan_roots
+
+    graph, catalogue = Graph(context.obj), open_catalogue(context.obj)
+    roots = {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()}
+    statuses = evaluate(graph, catalogue, roots)
+    if context.obj.state.is_dir():
+        catalogue.save()
+    if as_json:
+        rows = [{"asset": n.asset, "partition": n.partition, "state": s.state, "reasons": list(s.reasons)} for n, s in statuses.items()]
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    grid = Grid("asset", "partition", "state", "why", box=None, pad_edge=False)
+    for node, found in statuses.items():
+        style = {"fresh": "green", "missing": "red", "stale": "yellow"}[found.state]
+        grid.add_row(node.asset, node.partition or "", f"[{style}]{found.state}[/{style}]", escape("; ".join(found.reasons)))
+    out.print(grid)
+    counts = {state: sum(s.state == state for s in statuses.values()) for state in ("fresh", "missing", "stale")}
+    out.print(", ".join(f"{n} {state}" for state, n in counts.items()))
+
+
+@app.command()
+def inspect(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="An asset, or the id of a question.")],
+    partition: Annotated[str | None, typer.Argument(help="The asset's partition.")] = None,
+) -> None:
+    """Print an asset's lineage up to the source files, or the story of one question."""
+    from rag_eval_assets.report.stories import lineage, question_story
+
+    lines = lineage(context.obj, name, partition) if name in TABLES else question_story(context.obj, name)
+    for line in lines:
+        out.print(escape(line))
+
+
+@app.command()
+def sql(context: typer.Context, query: Annotated[str, typer.Argument(help="SQL over the tables; partitioned ones have a column 'partition'.")]) -> None:
+    """Run one DuckDB query with every asset as a view."""
+    from rag_eval_assets.storage.views import connect
+
+    found = connect(context.obj).sql(query)
+    if found is not None:
+        found.show(max_width=200, max_rows=200)
+
+
+@app.command()
+def verify(context: typer.Context) -> None:
+    """Read every file whole and name what is torn, foreign or missing, with the mend."""
+    from rag_eval_assets.storage.verify import verify_tables
+
+    problems = verify_tables(context.obj)
+    for problem in problems:
+        out.print(escape(f"{problem.kind}: {problem.what}. {problem.mend}"))
+    if problems:
+        raise typer.Exit(FAILED)
+    out.print("Every file is whole, and everything the graph expects is there.")
+
+
+@app.command()
+def report(context: typer.Context, to: Annotated[Path | None, typer.Option(help="Where to write the page.")] = None) -> None:
+    """Write the report of the last sync as one HTML file."""
+    from rag_eval_assets.report.export import export_report
+
+    out.print(escape(str(export_report(context.obj, to))))
+
+
+@app.command()
+def sample(
+    context: typer.Context,
+    number: Annotated[int, typer.Argument(min=1, help="How many questions.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 7,
+    system: Annotated[str | None, typer.Option(help="System whose answers are shown; the first without it.")] = None,
+) -> None:
+    """Print random questions with answer, context and sources, for reading by hand."""
+    from rag_eval_assets.report.stories import reading_sample
+
+    for line in reading_sample(context.obj, number, seed, system):
+        out.print(escape(line))
+
+
+@baseline_app.command("save")
+def baseline_save(context: typer.Context, name: str, system: str) -> None:
+    """Keep a system's scores under a name, to compare later candidates with."""
+    from rag_eval_assets.snapshots import save_snapshot
+
+    out.print(escape(str(save_snapshot(context.obj, name, system))))
+
+
+@import_app.command("beir")
+def import_beir(
+    source: Annotated[Path, typer.Argument(help="Folder with corpus.jsonl, queries.jsonl and qrels/.")],
+    target: Annotated[Path, typer.Argument(help="Evaluation folder to write.")],
+) -> None:
+    """Turn a BEIR folder into an evaluation folder."""
+    from rag_eval_assets.importing import import_beir as run
+
+    for key, value in run(source, target).items():
+        out.print(f"{key}: {value}")
+
+
+@app.command()
+def ui(
+    context: typer.Context,
+    host: Annotated[str, typer.Option(help="Address to bind; loopback unless told.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option()] = 3000,
+) -> None:
+    """Open Dagster's UI and daemon on this evaluation folder."""
+    from rag_eval_assets.storage.sync import dagster_home
+
+    os.environ.update(dagster_home(context.obj))
+    (context.obj.state / "dagster").mkdir(parents=True, exist_ok=True)
+    home = Path(os.environ["DAGSTER_HOME"])
+    command = [sys.executable, "-m", "dagster", "dev", "-w", str(home / "workspace.yaml"), "--host", host, "--port", str(port)]
+    os.execv(command[0], command)
+
+
+def _typed_errors() -> tuple[type[Exception], ...]:
+    from ingestion.labels import LabelError
+    from ingestion.sources import CorpusError
+    from rag_eval_assets.golden import GoldenError
+    from rag_eval_assets.settings import SettingsError
+    from rag_eval_assets.storage.parquet import ContractError, TornFileError
+    from rag_eval_assets.storage.sync import ForeignStateError, LockedError
+
+    return (
+        CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,
+        FileNotFoundError, LookupError,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Entry point: typed errors become one message and exit code 2."""
+    try:
+        app()
+    except _typed_errors() as error:
+        err.print(f"[red]error[/red] {escape(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))}")
+        raise SystemExit(BAD_INPUT) from None

@@ -1,0 +1,196 @@
+"""The code location: turns the declared graph into Dagster assets and puts checks, jobs, schedule and sensor beside them.
+
+What belongs here: the translation, once for all assets. What does not: bodies (`assets`), contracts (`tables`), writing (`storage`).
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import dagster as dg
+
+from rag_eval_assets.graph import OWNER, AssetPartition, Graph, TableAsset
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.catalogue import Catalogue
+from rag_eval_assets.storage.dagster_private import RUN_TAG
+from rag_eval_assets.storage.io_manager import ParquetIOManager
+from rag_eval_assets.storage.produce import Finished, produce
+from rag_eval_assets.storage.sync import open_catalogue
+from rag_eval_assets.tables import TABLES
+
+PREVIEW_ROWS = 5
+PREVIEW_CHARACTERS = 120
+PICTURE_BYTES = 100_000
+LOG_SECONDS = 10
+
+Progress = Callable[[AssetPartition, int, int], None]
+
+
+def column_lineage(graph: Graph, asset: TableAsset) -> dg.TableColumnLineage:
+    """Each column with the columns of the same name it is carried over from."""
+    return dg.TableColumnLineage(
+        {
+            column: [
+                dg.TableColumnDep(asset_key=dg.AssetKey(name), column_name=column)
+                for name in asset.inputs
+                if column in (asset.columns.get(name) or TABLES[name].columns)
+            ]
+            for column in asset.contract.columns
+            if any(column in (asset.columns.get(name) or TABLES[name].columns) for name in asset.inputs)
+        }
+    )
+
+
+def column_schema(asset: TableAsset) -> dg.TableSchema:
+    """The contract as Dagster shows it."""
+    contract = asset.contract
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=f.name,
+                type=str(f.type),
+                description=contract.description(f.name),
+                constraints=dg.TableColumnConstraints(nullable=f.nullable, unique=contract.key == (f.name,)),
+                tags={} if contract.role(f.name) == "content" else {"role": contract.role(f.name)},
+            )
+            for f in contract.schema
+        ]
+    )
+
+
+def _short(value: Any) -> str | int | float | bool | None:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = str(value)
+    return text if len(text) <= PREVIEW_CHARACTERS else text[: PREVIEW_CHARACTERS - 1] + "…"
+
+
+def preview(finished: Finished) -> dg.TableMetadataValue | None:
+    """The first rows in key order without long vectors, texts cut short."""
+    names = [n for n in finished.table.column_names if TABLES[finished.node.asset].role(n) != "vector"]
+    rows = finished.table.select(names).slice(0, PREVIEW_ROWS).to_pylist()
+    if not rows:
+        return None
+    return dg.MetadataValue.table([dg.TableRecord({k: _short(v) for k, v in row.items()}) for row in rows])
+
+
+def materialization_metadata(finished: Finished) -> dict[str, Any]:
+    """What the UI shows of one materialization."""
+    count = "dagster/row_count" if finished.node.partition is None else "dagster/partition_row_count"
+    metadata: dict[str, Any] = {count: finished.table.num_rows, "rows_computed": finished.computed, **finished.product.notes}
+    shown = preview(finished)
+    if shown is not None:
+        metadata["preview"] = shown
+    for title, svg in finished.product.pictures.items():
+        if len(svg) <= PICTURE_BYTES:
+            metadata[title] = dg.MetadataValue.md(f"![{title}](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
+    return metadata
+
+
+def _typed_failures() -> tuple[type[Exception], ...]:
+    from ingestion.labels import LabelError
+    from ingestion.sources import CorpusError
+    from rag_eval_assets.golden import GoldenError
+    from rag_eval_assets.settings import SettingsError
+    from rag_eval_assets.storage.parquet import ContractError, TornFileError
+
+    return (ContractError, TornFileError, CorpusError, GoldenError, LabelError, SettingsError)
+
+
+def _logged(log: Any, node: AssetPartition) -> Progress:
+    """Progress into the run's log, at most every LOG_SECONDS."""
+    last = time.monotonic()
+
+    def tell(_: AssetPartition, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LOG_SECONDS:
+            last = time.monotonic()
+            log.info(f"{node}: {done} of {total}")
+
+    return tell
+
+
+def _partitions(graph: Graph) -> dict[str | None, dg.StaticPartitionsDefinition | None]:
+    return {None: None, **{family: dg.StaticPartitionsDefinition(list(keys)) for family, keys in graph.families.items()}}
+
+
+def _mapping(graph: Graph, name: str, table: str) -> dg.PartitionMapping | None:
+    """Dagster's form of Graph.input_partitions, where its default would be another."""
+    mine, theirs = TABLES[name].family, TABLES[table].family
+    if (mine, theirs) == ("system", "chunking"):
+        reads: dict[str, set[str]] = {}
+        for system in graph.families["system"]:
+            reads.setdefault(str(graph.input_partitions(name, system, table)[0]), set()).add(system)
+        return dg.StaticPartitionMapping({key: sorted(systems) for key, systems in sorted(reads.items())})
+    if mine is None and theirs is not None:
+        return dg.SpecificPartitionsPartitionMapping([str(p) for p in graph.input_partitions(name, None, table)])
+    return None
+
+
+def to_dagster(
+    graph: Graph, catalogue: Catalogue, asset: TableAsset, grids: Mapping[str | None, Any], on_progress: Progress | None
+) -> dg.AssetsDefinition:
+    """One declared asset as Dagster's."""
+    contract = asset.contract
+    gates = list(graph.settings.gates) if asset.name == "gate_results" else []
+
+    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Finished]:
+        node = AssetPartition(asset.name, context.partition_key if context.has_partition_key and contract.family else None)
+        tell = on_progress or _logged(context.log, node)
+        try:
+            finished = produce(graph, catalogue, node, inputs, lambda done, total: tell(node, done, total))
+        except _typed_failures() as error:
+            raise dg.Failure(f"{node}: {error}", allow_retries=False) from error
+        from rag_eval_assets.checks import gate_evaluations
+
+        return dg.MaterializeResult(
+            value=finished,
+            data_version=dg.DataVersion(finished.data_version),
+            metadata=materialization_metadata(finished),
+            tags={RUN_TAG: context.run_id},
+            check_results=gate_evaluations(finished.table, gates) if gates else None,
+        )
+
+    return dg.asset(
+        name=asset.name,
+        ins={t: dg.AssetIn(t, partition_mapping=_mapping(graph, asset.name, t)) for t in asset.inputs},
+        partitions_def=grids[contract.family],
+        backfill_policy=dg.BackfillPolicy.multi_run(1) if contract.family else None,
+        code_version=graph.dagster_code_version(asset.name),
+        group_name=contract.group,
+        description=f"{asset.description}\n\nA row is {contract.row}; key: {', '.join(contract.key)}.",
+        kinds=set(asset.kinds),
+        owners=[OWNER],
+        pool=asset.pool,
+        tags={"root": "true"} if contract.root else None,
+        metadata={"dagster/column_schema": column_schema(asset), "dagster/column_lineage": column_lineage(graph, asset)},
+        io_manager_key="tables",
+        check_specs=[dg.AssetCheckSpec(name=gate, asset=asset.name, description=f"Gate {gate} of evaluation.yaml") for gate in gates] or None,
+    )(compute)
+
+
+def build_definitions(graph: Graph, catalogue: Catalogue, on_progress: Progress | None = None) -> dg.Definitions:
+    """Everything Dagster is told, for one evaluation folder."""
+    from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
+    from rag_eval_assets.checks import file_checks
+
+    grids = _partitions(graph)
+    return dg.Definitions(
+        assets=[to_dagster(graph, catalogue, graph.assets[name], grids, on_progress) for name in graph.order],
+        asset_checks=file_checks(graph, catalogue),
+        jobs=jobs(graph),
+        schedules=[nightly_schedule(graph.settings)],
+        sensors=[reconcile_sensor(graph)],
+        resources={"tables": ParquetIOManager(graph, catalogue)},
+        executor=dg.in_process_executor,
+    )
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """The folder named by RAG_EVAL_DATA."""
+    folder = Folder.from_environment()
+    return build_definitions(Graph(folder), open_catalogue(folder))

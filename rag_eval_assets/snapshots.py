@@ -1,0 +1,34 @@
+"""Baselines: keeps a system's scores with the identities they were made under. What does not belong here: comparing (`scoring.comparison`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rag_eval_assets.assets.release import identities
+from rag_eval_assets.golden import save_baseline
+from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.parquet import check_partition_key
+from rag_eval_assets.storage.sync import open_catalogue
+from rag_eval_assets.storage.versions import canonical_json
+
+
+def save_snapshot(folder: Folder, name: str, system: str) -> Path:
+    """Save the scores of `system` as baselines/<name>.parquet. Raises LookupError for an unknown system, FileNotFoundError unscored."""
+    if system not in folder.settings.systems:
+        raise LookupError(f"no system {system!r}; known: {', '.join(folder.settings.systems)}")
+    catalogue = open_catalogue(folder)
+    scores = catalogue.read(AssetPartition("system_scores", system))[0]
+    spec = catalogue.read(AssetPartition("system_specs", system))[0].to_pylist()[0]
+    questions = catalogue.read(AssetPartition("golden_questions"))[0]
+    made_under = canonical_json(identities(spec, questions))
+    rows = [
+        {
+            "baseline": check_partition_key(name),
+            "system": system,
+            **{k: row[k] for k in ("question_id", "split", "metric", "k", "cutoff", "unit", "value", "status", "reason")},
+            "identities": made_under,
+        }
+        for row in scores.to_pylist()
+    ]
+    return save_baseline(folder.baselines, name, rows)

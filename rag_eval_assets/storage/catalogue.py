@@ -1,0 +1,171 @@
+"""Which table files are there, what their footers say, and whether they can be trusted.
+
+What belongs here: paths, reads with verification, the cache of what was verified. What does not: what should be there and why it
+is stale (`staleness`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from upath import UPath
+
+from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.storage.parquet import (
+    ContractError,
+    Footer,
+    TornFileError,
+    check_partition_key,
+    decode,
+    encode,
+    verify,
+    write_atomically,
+)
+from rag_eval_assets.tables import TABLES
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; empty where the file is absent or unreadable (only caches are read through this)."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a small JSON file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary.write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+class Catalogue:
+    """The tables below one root. `cache` is the state file that remembers size, mtime or ETag of files verified before."""
+
+    def __init__(self, root: str, cache: Path) -> None:
+        self.root = UPath(root)
+        self.cache = cache
+        self._known: dict[str, dict[str, Any]] = read_json(cache)
+        self._footers: dict[str, Footer] = {}
+        self._dirty = False
+
+    def path(self, node: AssetPartition) -> UPath:
+        if node.asset not in TABLES:
+            raise LookupError(f"no table {node.asset!r}; known: {', '.join(TABLES)}")
+        if node.partition is None:
+            return self.root / f"{node.asset}.parquet"
+        return self.root / node.asset / f"{check_partition_key(node.partition)}.parquet"
+
+    @staticmethod
+    def _fingerprint(path: UPath) -> list[Any] | None:
+        """Size and mtime, or ETag where the store has one; None where the file is absent."""
+        if path.protocol in ("", "file"):
+            try:
+                stat = os.stat(str(path))
+            except FileNotFoundError:
+                return None
+            return [stat.st_size, stat.st_mtime_ns]
+        try:
+            info = path.fs.info(path.path)
+        except FileNotFoundError:
+            return None
+        return [info.get("size"), str(info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("created"))]
+
+    def footer(self, node: AssetPartition) -> Footer | None:
+        """The file's footer; None where there is no file. A file that differs from the cache is verified whole.
+
+        Raises TornFileError or ContractError, naming the file, when it is not a whole table of this asset partition.
+        """
+        path, name = self.path(node), str(node)
+        mark = self._fingerprint(path)
+        if mark is None:
+            if self._known.pop(name, None) is not None:
+                self._dirty = True
+            return None
+        known = self._known.get(name)
+        if known is not None and known["mark"] == mark:
+            if name not in self._footers:
+                self._footers[name] = Footer.from_json(known["footer"])
+            return self._footers[name]
+        return self._verified(node)
+
+    def _verified(self, node: AssetPartition) -> Footer:
+        path = self.path(node)
+        mark = self._fingerprint(path)
+        try:
+            footer = verify(path.read_bytes(), TABLES[node.asset], node.partition)
+        except (TornFileError, ContractError) as error:
+            raise type(error)(f"{path}: {error}") from error
+        self._remember(node, mark, footer)
+        return footer
+
+    def _remember(self, node: AssetPartition, mark: list[Any] | None, footer: Footer) -> None:
+        self._known[str(node)] = {"mark": mark, "footer": footer.to_json()}
+        self._footers[str(node)] = footer
+        self._dirty = True
+
+    def verify(self, node: AssetPartition) -> Footer | None:
+        """Like `footer`, whatever the cache says."""
+        return None if self._fingerprint(self.path(node)) is None else self._verified(node)
+
+    def read(self, node: AssetPartition, columns: Iterable[str] | None = None) -> tuple[pa.Table, Footer]:
+        """Table and footer, page checksums verified. Raises FileNotFoundError, TornFileError, ContractError naming the file."""
+        path = self.path(node)
+        try:
+            return decode(path.read_bytes(), TABLES[node.asset], columns)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{node} is not there ({path}): materialize it, or run 'rag-eval sync'") from None
+        except (TornFileError, ContractError) as error:
+            raise type(error)(f"{path}: {error}. Delete the file and run 'rag-eval sync'.") from error
+
+    def previous(self, node: AssetPartition) -> pa.Table | None:
+        """The table as it stands, for row reuse; None where it is absent, torn or of another schema."""
+        try:
+            return self.read(node)[0]
+        except (FileNotFoundError, TornFileError, ContractError):
+            return None
+
+    def write(self, node: AssetPartition, table: pa.Table, footer: Footer) -> tuple[UPath, str]:
+        """Write one table atomically; its path and the SHA-256 of its bytes."""
+        path, data = self.path(node), encode(table, footer)
+        write_atomically(path, data)
+        self._remember(node, self._fingerprint(path), footer)
+        return path, hashlib.sha256(data).hexdigest()
+
+    def save(self) -> None:
+        """Write the cache when something changed."""
+        if self._dirty:
+            write_json(self.cache, self._known)
+            self._dirty = False
+
+    def files(self) -> list[tuple[UPath, AssetPartition | None]]:
+        """Every file below the root with the asset partition it stands for; None for a foreign file."""
+        found: list[tuple[UPath, AssetPartition | None]] = []
+        if not self.root.exists():
+            return found
+        for path in sorted((p for p in self.root.rglob("*") if p.is_file()), key=str):
+            parts = str(path)[len(str(self.root)) :].lstrip("/").split("/")
+            stem = parts[-1].removesuffix(".parquet")
+            node = None
+            if parts[-1].endswith(".parquet") and len(parts) <= 2:
+                name, key = (stem, None) if len(parts) == 1 else (parts[0], stem)
+                if name in TABLES and (TABLES[name].family is None) == (key is None):
+                    node = AssetPartition(name, key)
+            found.append((path, node))
+        return found
+
+    def sweep_temporaries(self) -> int:
+        """Remove what killed writers left beside the tables; their number."""
+        left = [path for path, _ in self.files() if path.name.startswith(".") and path.name.endswith(".tmp")]
+        for path in left:
+            path.unlink()
+        return len(left)

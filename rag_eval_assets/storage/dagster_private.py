@@ -1,0 +1,76 @@
+"""Every use of Dagster's private modules, in one place, pinned to the version in pyproject and held by a contract test.
+
+What belongs here: reading the latest materialization of many partitions, freeing what a dead run held. What does not: anything
+that Dagster's public interface offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import dagster as dg
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    INPUT_DATA_VERSION_TAG_PREFIX,
+)
+from dagster._core.storage.dagster_run import IN_PROGRESS_RUN_STATUSES
+
+from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.storage.parquet import Footer
+
+RUN_TAG = "rag_eval/run"
+"""Tag of a materialization event: the run whose file it tells of, also when another process reported it."""
+
+
+def latest_event_ids(instance: dg.DagsterInstance, graph: Graph) -> dict[AssetPartition, int]:
+    """Storage id of the latest materialization of every asset partition of the graph that has one."""
+    found: dict[AssetPartition, int] = {}
+    flat = [dg.AssetKey(name) for name in graph.assets if graph.assets[name].contract.family is None]
+    for record in instance.get_asset_records(flat):
+        latest = record.asset_entry.last_materialization_record
+        if latest is not None:
+            found[AssetPartition(record.asset_entry.asset_key.to_user_string())] = latest.storage_id
+    for name, asset in graph.assets.items():
+        if asset.contract.family is not None:
+            ids = instance.event_log_storage.get_latest_storage_id_by_partition(
+                dg.AssetKey(name), dg.DagsterEventType.ASSET_MATERIALIZATION
+            )
+            found.update({AssetPartition(name, key): storage_id for key, storage_id in ids.items()})
+    return found
+
+
+def event_facts(instance: dg.DagsterInstance, node: AssetPartition, storage_id: int) -> tuple[str, str]:
+    """(run id, data version) that the materialization event with `storage_id` tells of."""
+    records = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=dg.AssetKey(node.asset), storage_ids=[storage_id]), limit=1
+    ).records
+    if not records or records[0].asset_materialization is None:
+        return "", ""
+    tags = records[0].asset_materialization.tags or {}
+    return tags.get(RUN_TAG, ""), tags.get(DATA_VERSION_TAG, "")
+
+
+def version_tags(footer: Footer) -> Mapping[str, str]:
+    """Tags under which Dagster reads a footer's versions."""
+    inputs = {f"{INPUT_DATA_VERSION_TAG_PREFIX}/{name}": version for name, version in footer.inputs.items() if "[" not in name}
+    return {
+        DATA_VERSION_TAG: footer.data_version,
+        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
+        CODE_VERSION_TAG: footer.code_version,
+        RUN_TAG: footer.run_id,
+        **inputs,
+    }
+
+
+def unfinished_runs(instance: dg.DagsterInstance, tag: str) -> list[dg.DagsterRun]:
+    """Runs that Dagster holds for unfinished and that carry `tag`."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=IN_PROGRESS_RUN_STATUSES))
+    return [run for run in runs if tag in run.tags]
+
+
+def mark_failed(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> None:
+    """Mark a dead run failed and free the pool slots it held."""
+    instance.report_run_failed(run, message)
+    instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)

@@ -1,0 +1,74 @@
+"""From a body's product to a finished table: contract, data version, and the facts that go to the footer and to Dagster.
+
+What belongs here: the one path every table takes before it is written, whether Dagster runs it or a root is only rescanned. What
+does not: the write itself (`catalogue`, `io_manager`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rag_eval_assets.graph import AssetPartition, Graph, Product, Progress, Step
+from rag_eval_assets.storage.catalogue import Catalogue
+from rag_eval_assets.storage.parquet import Footer, enforce, to_table
+from rag_eval_assets.storage.versions import CodeVersion, data_version
+from rag_eval_assets.tables import TABLES
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A table that keeps its contract, ready to be written."""
+
+    node: AssetPartition
+    table: pa.Table
+    data_version: str
+    computed: int
+    code: CodeVersion
+    product: Product
+
+    def footer(self, run_id: str, inputs: Mapping[str, str]) -> Footer:
+        contract = TABLES[self.node.asset]
+        return Footer(
+            asset=self.node.asset,
+            partition=self.node.partition,
+            run_id=run_id,
+            code_version=self.code.hash,
+            data_version=self.data_version,
+            rows=self.table.num_rows,
+            computed=self.computed,
+            code=self.code.facts,
+            inputs=dict(sorted(inputs.items())),
+            columns={name: contract.description(name) for name in contract.columns},
+        )
+
+
+def step_for(graph: Graph, catalogue: Catalogue, node: AssetPartition, progress: Progress | None = None) -> Step:
+    """What the body of `node` may know."""
+    return Step(
+        name=node.asset,
+        partition=node.partition or "",
+        folder=graph.folder,
+        code=graph.row_code(node),
+        previous=lambda: catalogue.previous(node),
+        progress=progress or (lambda done, total: None),
+    )
+
+
+def finish(graph: Graph, node: AssetPartition, product: Product) -> Finished:
+    """Check the rows against the contract and version them. Raises ContractError before anything is written."""
+    contract = TABLES[node.asset]
+    table = enforce(to_table(product.rows, contract), contract)
+    computed = table.num_rows if product.computed is None else product.computed
+    return Finished(node, table, data_version(table, contract), computed, graph.code_version(node), product)
+
+
+def produce(
+    graph: Graph, catalogue: Catalogue, node: AssetPartition, inputs: Mapping[str, Any], progress: Progress | None = None
+) -> Finished:
+    """Run the body of one asset partition on tables already read."""
+    body = graph.assets[node.asset].body
+    return finish(graph, node, body(step_for(graph, catalogue, node, progress), **inputs))

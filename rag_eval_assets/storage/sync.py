@@ -1,0 +1,382 @@
+"""`sync`: repair, rescan the roots, run the topmost stale level, look again, until nothing is stale.
+
+What belongs here: the loop, the lock, the repair, what a person is told. What does not: what is stale (`staleness`), how one
+partition is made (`produce`, Dagster).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.catalogue import Catalogue, read_json, write_json
+from rag_eval_assets.storage.parquet import ContractError, TornFileError
+from rag_eval_assets.storage.produce import Finished, produce
+from rag_eval_assets.storage.staleness import Group, Status, evaluate, plan
+from rag_eval_assets.storage.versions import SourceTree
+from rag_eval_assets.tables import TABLES
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+PROCESS_TAG = "rag_eval/process"
+SYNC_TAG = "rag_eval/sync"
+MARKER = "owner.json"
+ATTEMPTS = 3
+"""A partition that is still not fresh after this many runs of one sync counts as failed: its inputs move, or it is not deterministic."""
+
+
+class LockedError(RuntimeError):
+    """Another sync holds this folder; names the holder."""
+
+
+class ForeignStateError(RuntimeError):
+    """A state folder or table root that belongs to another evaluation folder."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one asset partition in a run."""
+
+    node: AssetPartition
+    result: str
+    """materialized, failed or skipped (something above it in the run failed)."""
+    rows: int = 0
+    computed: int = 0
+    changed: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    run_id: str
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass
+class SyncReport:
+    """What a sync did. `failed` holds the first error of every partition that failed."""
+
+    runs: list[RunReport] = field(default_factory=list)
+    planned: list[tuple[AssetPartition, tuple[str, ...]]] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    failed: dict[AssetPartition, str] = field(default_factory=dict)
+    waiting: list[AssetPartition] = field(default_factory=list)
+
+    @property
+    def materialized(self) -> dict[AssetPartition, Outcome]:
+        return {o.node: o for run in self.runs for o in run.outcomes if o.result == "materialized"}
+
+
+class Listener:
+    """What a sync tells while it works; the CLI draws it, tests and schedules ignore it."""
+
+    def repaired(self, message: str) -> None: ...
+
+    def run_started(self, group: Group, statuses: Mapping[AssetPartition, Status]) -> None: ...
+
+    def progress(self, node: AssetPartition, done: int, total: int) -> None: ...
+
+    def run_ended(self, report: RunReport, seconds: float) -> None: ...
+
+
+def open_catalogue(folder: Folder) -> Catalogue:
+    """The tables of an evaluation folder. Raises ForeignStateError where the table root belongs to another evaluation."""
+    catalogue = Catalogue(folder.tables, folder.state / "state.json")
+    marker = catalogue.root / MARKER
+    if marker.exists():
+        owner = json.loads(marker.read_text()).get("evaluation")
+        if owner != folder.settings.name:
+            raise ForeignStateError(
+                f"{catalogue.root} holds the tables of evaluation {owner!r}, this folder is {folder.settings.name!r}: give it another "
+                "'storage', or restore 'name' in evaluation.yaml"
+            )
+    return catalogue
+
+
+def _own(catalogue: Catalogue, folder: Folder) -> None:
+    marker = catalogue.root / MARKER
+    if not marker.exists():
+        catalogue.root.mkdir(parents=True, exist_ok=True)
+        marker.write_text(json.dumps({"evaluation": folder.settings.name}))
+
+
+def process_identity() -> str:
+    """host:pid:start of this process, so that a later one can tell a dead process from a reused pid."""
+    import psutil
+
+    return f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
+
+
+def is_alive(identity: str) -> bool:
+    """Whether the process of `identity` runs; processes of other hosts count as alive."""
+    import psutil
+
+    host, pid, started = identity.rsplit(":", 2)
+    if host != socket.gethostname():
+        return True
+    try:
+        return abs(psutil.Process(int(pid)).create_time() - float(started)) < 1
+    except (psutil.NoSuchProcess, ValueError):
+        return False
+
+
+@contextmanager
+def storage_lock(folder: Folder, wait: bool = False) -> Iterator[None]:
+    """Hold this folder's lock. The operating system drops it with the process, so a killed holder blocks nobody."""
+    folder.state.mkdir(parents=True, exist_ok=True)
+    holder = folder.state / "sync.holder.json"
+    lock = FileLock(folder.state / "sync.lock")
+    try:
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        facts = read_json(holder)
+        raise LockedError(
+            f"another sync holds {folder.path}: process {facts.get('process', 'unknown')} since {facts.get('since', 'unknown')}. "
+            "Wait for it, or pass --wait."
+        ) from None
+    try:
+        write_json(holder, {"process": process_identity(), "since": time.strftime("%Y-%m-%d %H:%M:%S")})
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def rescan_roots(graph: Graph, catalogue: Catalogue) -> dict[AssetPartition, Finished]:
+    """Read the roots' files and version what they say now. Raises the roots' own typed errors before anything runs."""
+    return {node: produce(graph, catalogue, node, {}) for node in graph.nodes() if TABLES[node.asset].root}
+
+
+def dagster_home(folder: Folder) -> dict[str, str]:
+    """Environment under which Dagster keeps everything of this evaluation folder in its state folder."""
+    home = os.environ.get("DAGSTER_HOME") or str(Path(__file__).resolve().parents[2])
+    return {
+        "DAGSTER_HOME": home,
+        "RAG_EVAL_DATA": str(folder.path),
+        "RAG_EVAL_DAGSTER": str(folder.state / "dagster"),
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+    }
+
+
+def open_instance(folder: Folder) -> dg.DagsterInstance:
+    """Dagster's instance of this evaluation folder."""
+    os.environ.update(dagster_home(folder))
+    (folder.state / "dagster").mkdir(parents=True, exist_ok=True)
+    import dagster as dg
+
+    return dg.DagsterInstance.get()
+
+
+def repair(graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance, acknowledged: dict[str, list[Any]]) -> list[str]:
+    """Make Dagster and the files agree again; what was mended, a sentence each.
+
+    Runs of dead processes are marked failed and their slots freed. A file whose (run, data version) is not Dagster's latest event is
+    reported as a runless materialization with the footer's facts. `acknowledged` remembers agreements: asset partition -> [event,
+    run, data version].
+    """
+    import dagster as dg
+
+    from rag_eval_assets.storage import dagster_private as private
+
+    mended: list[str] = []
+    for run in private.unfinished_runs(instance, PROCESS_TAG):
+        if not is_alive(run.tags[PROCESS_TAG]):
+            private.mark_failed(instance, run, f"process {run.tags[PROCESS_TAG]} is gone; found by sync")
+            mended.append(f"run {run.run_id[:8]} was left by a dead process: marked failed, its slots freed")
+    left = catalogue.sweep_temporaries()
+    if left:
+        mended.append(f"{left} unfinished file(s) removed")
+    events = private.latest_event_ids(instance, graph)
+    for node in graph.nodes():
+        try:
+            footer = catalogue.footer(node)
+        except (TornFileError, ContractError):
+            footer = None
+        if footer is None:
+            acknowledged.pop(str(node), None)
+            continue
+        event = events.get(node)
+        agreed = [event, footer.run_id, footer.data_version]
+        if event is not None and acknowledged.get(str(node)) == agreed:
+            continue
+        if event is None or private.event_facts(instance, node, event) != (footer.run_id, footer.data_version):
+            instance.report_runless_asset_event(
+                dg.AssetMaterialization(
+                    node.asset,
+                    partition=node.partition,
+                    description="Reported from the file's footer: the event of its run is not Dagster's latest.",
+                    metadata={"dagster/uri": dg.MetadataValue.path(str(catalogue.path(node))), "rows": footer.rows},
+                    tags=dict(private.version_tags(footer)),
+                )
+            )
+            mended.append(f"{node}: Dagster did not know the file of run {footer.run_id[:8]}; reported")
+            continue
+        acknowledged[str(node)] = agreed
+    return mended
+
+
+def selection(graph: Graph, select: Sequence[str], partition: str | None) -> Callable[[AssetPartition], bool]:
+    """The asset partitions named, with everything above them. Raises LookupError that lists what there is."""
+    unknown = [name for name in select if name not in graph.assets]
+    if unknown:
+        raise LookupError(f"no asset {', '.join(unknown)}; known: {', '.join(graph.assets)}")
+    keys = {key for family in graph.families.values() for key in family}
+    if partition is not None and partition not in keys:
+        raise LookupError(f"no partition {partition!r}; known: {', '.join(sorted(keys))}")
+    if not select and partition is None:
+        return lambda node: True
+    wanted: set[AssetPartition] = set()
+    todo = [
+        node
+        for node in graph.nodes()
+        if (not select or node.asset in select) and (partition is None or node.partition in ((None, partition) if select else (partition,)))
+    ]
+    while todo:
+        node = todo.pop()
+        if node not in wanted:
+            wanted.add(node)
+            todo.extend(graph.upstream(node))
+    return wanted.__contains__
+
+
+def sync(
+    folder: Folder,
+    *,
+    select: Sequence[str] = (),
+    partition: str | None = None,
+    dry_run: bool = False,
+    wait: bool = False,
+    instance: dg.DagsterInstance | None = None,
+    source: SourceTree | None = None,
+    listener: Listener | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> SyncReport:
+    """Bring every selected asset partition to fresh, paying only for what changed.
+
+    A failed partition stops only what is below it. A sync with nothing to do starts no run. Raises LockedError, ForeignStateError,
+    and the typed errors of settings, corpus, golden set and labels before anything runs.
+    """
+    listener = listener or Listener()
+    graph = Graph(folder, source)
+    report = SyncReport()
+    with storage_lock(folder, wait):
+        catalogue = open_catalogue(folder)
+        chosen = selection(graph, select, partition)
+        roots = {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()}
+        if dry_run:
+            statuses = evaluate(graph, catalogue, roots)
+            report.planned = [(n, s.reasons) for n, s in statuses.items() if s.state != "fresh" and chosen(n)]
+            return report
+        _own(catalogue, folder)
+        own_instance = instance is None
+        instance = instance or open_instance(folder)
+        try:
+            memory = folder.state / "acknowledged.json"
+            acknowledged: dict[str, Any] = read_json(memory)
+            before = dict(acknowledged)
+            report.repaired = repair(graph, catalogue, instance, acknowledged)
+            for message in report.repaired:
+                listener.repaired(message)
+            if acknowledged != before:
+                write_json(memory, acknowledged)
+            _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {})
+        finally:
+            catalogue.save()
+            if own_instance:
+                instance.dispose()
+    return report
+
+
+def _run_until_fresh(
+    graph: Graph,
+    catalogue: Catalogue,
+    instance: dg.DagsterInstance,
+    roots: Mapping[AssetPartition, str],
+    chosen: Callable[[AssetPartition], bool],
+    report: SyncReport,
+    listener: Listener,
+    tags: Mapping[str, str],
+) -> None:
+    attempts: dict[AssetPartition, int] = {}
+    job = None
+    identity = {PROCESS_TAG: process_identity(), SYNC_TAG: uuid.uuid4().hex[:12], **tags}
+    while True:
+        statuses = evaluate(graph, catalogue, roots)
+        groups = plan(graph, statuses, report.failed.keys(), chosen)
+        tired = [n for group in groups for n in group.nodes if attempts.get(n, 0) >= ATTEMPTS]
+        if tired:
+            report.failed.update({n: f"still not fresh after {ATTEMPTS} runs: its inputs or files keep changing" for n in tired})
+            continue
+        if not groups:
+            report.waiting = [n for n, s in statuses.items() if s.state != "fresh" and chosen(n) and n not in report.failed]
+            return
+        if job is None:
+            from rag_eval_assets.definitions import build_definitions
+
+            job = build_definitions(graph, catalogue, listener.progress).resolve_implicit_global_asset_job_def()
+        for group in groups:
+            started = time.perf_counter()
+            listener.run_started(group, statuses)
+            outcomes = _run(job, catalogue, instance, group, statuses, identity)
+            report.runs.append(outcomes)
+            for outcome in outcomes.outcomes:
+                attempts[outcome.node] = attempts.get(outcome.node, 0) + 1
+                if outcome.result == "failed":
+                    report.failed[outcome.node] = outcome.error
+            listener.run_ended(outcomes, time.perf_counter() - started)
+
+
+def _run(
+    job: Any,
+    catalogue: Catalogue,
+    instance: dg.DagsterInstance,
+    group: Group,
+    statuses: Mapping[AssetPartition, Status],
+    tags: Mapping[str, str],
+) -> RunReport:
+    """One Dagster run in this process."""
+    import dagster as dg
+
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(node.asset) for node in group.nodes],
+        partition_key=group.partition,
+        raise_on_error=False,
+        tags=dict(tags),
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+    )
+    errors = {e.step_key: _first_line(e.event_specific_data.error) for e in result.all_events if e.is_step_failure}
+    written = {e.asset_key.to_user_string() for e in result.all_events if e.is_step_materialization and e.asset_key}
+    outcomes = []
+    for node in group.nodes:
+        if node.asset in written:
+            footer, before = catalogue.footer(node), statuses[node].footer
+            assert footer is not None
+            changed = before is None or before.data_version != footer.data_version
+            outcomes.append(Outcome(node, "materialized", footer.rows, footer.computed, changed))
+        elif node.asset in errors:
+            outcomes.append(Outcome(node, "failed", error=errors[node.asset]))
+        else:
+            outcomes.append(Outcome(node, "skipped"))
+    return RunReport(result.run_id, tuple(outcomes))
+
+
+def _first_line(error: Any) -> str:
+    """The innermost message of a serialised error: what a person has to read first."""
+    while getattr(error, "cause", None) is not None:
+        error = error.cause
+    return str(getattr(error, "message", error)).strip()
+

@@ -1,0 +1,57 @@
+"""Reads every table file whole and names what is torn, foreign or missing. What does not belong here: mending (`sync` does)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rag_eval_assets.graph import Graph
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.parquet import ContractError, TornFileError
+from rag_eval_assets.storage.sync import MARKER, open_catalogue
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with the storage, and what to do about it."""
+
+    kind: Literal["torn", "foreign", "missing", "unexplained"]
+    what: str
+    mend: str
+
+
+def verify_tables(folder: Folder) -> list[Problem]:
+    """Every problem of the table root, in a fixed order.
+
+    Torn: pages, rows or footer do not match their checksums. Foreign: a file that no asset partition of this graph owns. Missing: an
+    asset partition without a file. Unexplained: a footer that names an input version which is not the one on disk.
+    """
+    graph, catalogue = Graph(folder), open_catalogue(folder)
+    problems: list[Problem] = []
+    expected = set(graph.nodes())
+    versions: dict[str, str] = {}
+    whole = {}
+    for path, node in catalogue.files():
+        if path.name == MARKER and path.parent == catalogue.root:
+            continue
+        if node is None or node not in expected:
+            problems.append(Problem("foreign", f"{path} belongs to no asset partition of this graph", "Move it away or delete it."))
+            continue
+        try:
+            footer = catalogue.verify(node)
+        except (TornFileError, ContractError) as error:
+            problems.append(Problem("torn", str(error), "Delete the file and run 'rag-eval sync'."))
+            expected.discard(node)
+            continue
+        if footer is not None:
+            whole[node] = footer
+            versions[str(node)] = footer.data_version
+    for node in graph.nodes():
+        if node in expected and node not in whole:
+            problems.append(Problem("missing", f"{node} has no file", "Run 'rag-eval sync'."))
+    for node, footer in whole.items():
+        moved = [name for name, version in footer.inputs.items() if versions.get(name, version) != version]
+        if moved:
+            problems.append(Problem("unexplained", f"{node} was made from other versions of {', '.join(moved)}", "Run 'rag-eval sync'."))
+    catalogue.save()
+    return problems

@@ -1,0 +1,278 @@
+"""Data versions from content, work keys for rows, code versions from syntax trees.
+
+What belongs here: the hashes that say whether something changed, and their parts so that a person is told what did. What does
+not: the comparison of one file's footer with the present (`staleness`).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_eval_assets.tables import Table
+
+PACKAGES = ("ingestion", "rag_eval_assets")
+NOT_CODE = (
+    "rag_eval_assets.tables",
+    "rag_eval_assets.settings",
+    "rag_eval_assets.partitions",
+    "rag_eval_assets.graph",
+    "rag_eval_assets.storage",
+    "rag_eval_assets.resources.stores",
+)
+"""Modules that move rows without shaping them; what they contribute (schema, settings, parameters) is hashed as values."""
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces; the one text form under which values are hashed or compared."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(*parts: Any) -> str:
+    """SHA-256 of the canonical JSON of `parts`, 32 hex digits."""
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:32]
+
+
+work_key = digest
+
+
+def _feed(sink: Any, column: pa.Array) -> None:
+    """Feed one array to `sink` so that only values, nulls and lengths count, never chunking, offsets or padding."""
+    kind = column.type
+    sink.update(np.asarray(pc.is_valid(column).cast(pa.uint8())).tobytes())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        sink.update(np.asarray(pc.fill_null(pc.list_value_length(column).cast(pa.int64()), 0)).tobytes())
+        _feed(sink, column.flatten())
+    elif pa.types.is_struct(kind):
+        for field in column.flatten():
+            _feed(sink, field)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        filled = pc.fill_null(column.cast(pa.large_binary()), b"")
+        sink.update(np.asarray(pc.binary_length(filled).cast(pa.int64())).tobytes())
+        offsets = np.frombuffer(filled.buffers()[1], np.int64)[filled.offset : filled.offset + len(filled) + 1]
+        if len(filled) and offsets[-1] > offsets[0]:
+            sink.update(memoryview(filled.buffers()[2])[offsets[0] : offsets[-1]])
+    elif pa.types.is_boolean(kind):
+        sink.update(np.asarray(pc.fill_null(column, False).cast(pa.uint8())).tobytes())
+    elif pa.types.is_floating(kind):
+        sink.update((np.asarray(pc.fill_null(column, 0.0)) + 0.0).tobytes())
+    elif pa.types.is_integer(kind):
+        sink.update(np.asarray(pc.fill_null(column, 0)).tobytes())
+    else:
+        raise TypeError(f"no canonical form for column type {kind}")
+
+
+def data_version(table: pa.Table, contract: Table) -> str:
+    """Hash of the rows in canonical order without volatile columns and vectors, 32 hex digits.
+
+    `table` is in the contract's key order. Equal content gives an equal version whatever the run, the machine or the file layout.
+    """
+    sink = hashlib.sha256()
+    for name in contract.versioned_columns:
+        column = table.column(name).combine_chunks()
+        sink.update(f"{name}:{column.type}:{len(column)};".encode())
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+        _feed(sink, column)
+    return sink.hexdigest()[:32]
+
+
+@cache
+def library_version(name: str) -> str:
+    """Installed version of a distribution; `absent` where an optional one is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+class _NoDocstrings(ast.NodeTransformer):
+    def _strip(self, node: Any) -> Any:
+        self.generic_visit(node)
+        first = node.body[0] if node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            node.body = node.body[1:]
+        return node
+
+    visit_Module = visit_ClassDef = visit_FunctionDef = visit_AsyncFunctionDef = _strip
+
+
+def _tree_hash(node: ast.AST) -> str:
+    return hashlib.sha256(ast.dump(node, include_attributes=False).encode()).hexdigest()[:16]
+
+
+class SourceTree:
+    """The project's own modules as syntax trees: which module imports which, and a hash of each without comments and docstrings.
+
+    `overrides` maps a module name to source text that stands for the file's.
+    """
+
+    def __init__(self, root: Path | None = None, overrides: Mapping[str, str] | None = None) -> None:
+        self.root = root or Path(__file__).resolve().parents[2]
+        self.overrides = dict(overrides or {})
+        self._trees: dict[str, ast.Module | None] = {}
+        self._hashes: dict[str, str] = {}
+        self._imports: dict[str, tuple[str, ...]] = {}
+
+    def _text(self, module: str) -> str | None:
+        if module in self.overrides:
+            return self.overrides[module]
+        base = self.root.joinpath(*module.split("."))
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            if path.is_file():
+                return path.read_text(encoding="utf-8")
+        return None
+
+    def tree(self, module: str) -> ast.Module | None:
+        """The module's tree without docstrings; None where there is no such module in the project."""
+        if module not in self._trees:
+            text = self._text(module) if module.split(".")[0] in PACKAGES else None
+            self._trees[module] = None if text is None else _NoDocstrings().visit(ast.parse(text))
+        return self._trees[module]
+
+    def module_hash(self, module: str) -> str:
+        if module not in self._hashes:
+            tree = self.tree(module)
+            if tree is None:
+                raise LookupError(f"no module {module!r} in the project")
+            self._hashes[module] = _tree_hash(tree)
+        return self._hashes[module]
+
+    def _named(self, node: ast.AST, module: str) -> Iterable[str]:
+        """Project modules that one import statement names."""
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module.split(".")[: -node.level] if self._is_module(module) else module.split(".")
+                base = ".".join([*package, *([node.module] if node.module else [])])
+            for alias in node.names:
+                below = f"{base}.{alias.name}"
+                yield below if self.tree(below) is not None else base
+
+    def _is_module(self, module: str) -> bool:
+        return self.root.joinpath(*module.split(".")).with_suffix(".py").is_file()
+
+    def imports(self, module: str) -> tuple[str, ...]:
+        """Project modules that `module` imports anywhere, inside functions too."""
+        if module not in self._imports:
+            tree = self.tree(module)
+            found = {name for node in ast.walk(tree) for name in self._named(node, module)} if tree else set()
+            self._imports[module] = tuple(sorted(n for n in found if self.tree(n) is not None))
+        return self._imports[module]
+
+    def closure(self, modules: Iterable[str]) -> dict[str, str]:
+        """Every code module reached from `modules`, with its hash; modules of NOT_CODE are left out."""
+        found: dict[str, str] = {}
+        todo = sorted(set(modules))
+        while todo:
+            module = todo.pop()
+            if module in found or self.tree(module) is None or any(module == n or module.startswith(n + ".") for n in NOT_CODE):
+                continue
+            found[module] = self.module_hash(module)
+            todo.extend(self.imports(module))
+        return dict(sorted(found.items()))
+
+    def function(self, module: str, name: str) -> tuple[str, list[str]]:
+        """Hash of one function with the module-level helpers it uses, and the project modules they reach."""
+        tree = self.tree(module)
+        if tree is None:
+            raise LookupError(f"no module {module!r} in the project")
+        aliases: dict[str, list[str]] = {}
+        local: dict[str, ast.stmt] = {}
+        for node in tree.body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for alias, target in zip(node.names, self._named(node, module), strict=True):
+                    aliases.setdefault((alias.asname or alias.name).split(".")[0], []).append(target)
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                local[node.name] = node
+            elif isinstance(node, ast.Assign):
+                local.update({t.id: node for t in node.targets if isinstance(t, ast.Name)})
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                local[node.target.id] = node
+        if name not in local:
+            raise LookupError(f"no {name!r} in module {module!r}")
+        used, todo, reached = {}, [name], set()
+        while todo:
+            current = todo.pop()
+            if current in used:
+                continue
+            used[current] = _tree_hash(self._without_decorators(local[current]))
+            for node in ast.walk(self._without_decorators(local[current])):
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    reached.update(self._named(node, module))
+                elif isinstance(node, ast.Name):
+                    reached.update(aliases.get(node.id, ()))
+                    todo.extend([node.id] if node.id in local else [])
+        return digest(sorted(used.items())), sorted(n for n in reached if self.tree(n) is not None)
+
+    @staticmethod
+    def _without_decorators(node: ast.stmt) -> ast.AST:
+        if not isinstance(node, ast.FunctionDef):
+            return node
+        bare = ast.FunctionDef(**{**{f: getattr(node, f, None) for f in node._fields}, "decorator_list": []})
+        return bare
+
+
+@dataclass(frozen=True)
+class CodeVersion:
+    """A code version with its parts, so that a difference can be named."""
+
+    schema: str
+    body: str
+    modules: Mapping[str, str]
+    settings: Mapping[str, Any]
+    libraries: Mapping[str, str]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "schema": self.schema,
+            "body": self.body,
+            "modules": dict(self.modules),
+            "settings": dict(self.settings),
+            "libraries": dict(self.libraries),
+        }
+
+    @property
+    def hash(self) -> str:
+        return digest(self.facts)
+
+
+def schema_hash(contract: Table) -> str:
+    """Hash of names, types, nullability, roles and key; descriptions may change freely."""
+    return digest(
+        [[f.name, str(f.type), f.nullable, contract.role(f.name)] for f in contract.schema], list(contract.key), contract.family
+    )
+
+
+def code_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between the code facts of a footer and the present, one short sentence each."""
+    found: list[str] = []
+    if old.get("schema") != new["schema"]:
+        found.append("code: the table's schema changed")
+    if old.get("body") != new["body"]:
+        found.append("code: the asset's body changed")
+    for part, label in (("modules", "code"), ("settings", "setting"), ("libraries", "library")):
+        before, after = old.get(part, {}), new[part]
+        for name in sorted(set(before) | set(after)):
+            if before.get(name) == after.get(name):
+                continue
+            if part == "modules":
+                what = "changed" if name in before and name in after else ("is reached now" if name in after else "is reached no more")
+                found.append(f"{label}: {name} {what}")
+            else:
+                found.append(f"{label}: {name} {canonical_json(before.get(name))} -> {canonical_json(after.get(name))}")
+    return found
