@@ -293,6 +293,8 @@ def main() -> None:
     """Entry point: typed errors become one message and exit code 2."""
     try:
         app()
-    except _typed_errors() as error:
+    except Exception as error:
+        if not isinstance(error, _typed_errors()):
+            raise
         err.print(f"[red]error[/red] {escape(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))}")
         raise SystemExit(BAD_INPUT) from None

@@ -73,6 +73,15 @@ def _feed(sink: Any, column: pa.Array) -> None:
         raise TypeError(f"no canonical form for column type {kind}")
 
 
+def _type_name(kind: pa.DataType) -> str:
+    """Name of a type without the inner field names that a file may rename."""
+    if pa.types.is_list(kind):
+        return f"list<{_type_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{f.name}: {_type_name(f.type)}' for f in kind)}>"
+    return str(kind)
+
+
 def data_version(table: pa.Table, contract: Table) -> str:
     """Hash of the rows in canonical order without volatile columns and vectors, 32 hex digits.
 
@@ -81,7 +90,7 @@ def data_version(table: pa.Table, contract: Table) -> str:
     sink = hashlib.sha256()
     for name in contract.versioned_columns:
         column = table.column(name).combine_chunks()
-        sink.update(f"{name}:{column.type}:{len(column)};".encode())
+        sink.update(f"{name}:{_type_name(column.type)}:{len(column)};".encode())
         if isinstance(column, pa.ChunkedArray):
             column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
         _feed(sink, column)
@@ -254,7 +263,7 @@ class CodeVersion:
 def schema_hash(contract: Table) -> str:
     """Hash of names, types, nullability, roles and key; descriptions may change freely."""
     return digest(
-        [[f.name, str(f.type), f.nullable, contract.role(f.name)] for f in contract.schema], list(contract.key), contract.family
+        [[f.name, _type_name(f.type), f.nullable, contract.role(f.name)] for f in contract.schema], list(contract.key), contract.family
     )
 
 
