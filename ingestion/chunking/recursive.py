@@ -80,5 +80,12 @@ def chunk(
 ) -> list[tuple[int, int]]:
     """Spans of at most `size` tokens without white space at their ends; neighbours share at most `overlap` tokens."""
     budget = Budget(tokens, len(text))
-    spans = (trimmed(text, *span) for span in split(budget, 0, len(text), text_levels(text, budget), size, overlap))
-    return [(start, end) for start, end in spans if start < end]
+    spans: list[tuple[int, int]] = []
+    for span in split(budget, 0, len(text), text_levels(text, budget), size, overlap):
+        start, end = trimmed(text, *span)
+        # Where the overlap, or all that is new, was white space, one of two neighbours holds the other.
+        if spans and start == spans[-1][0]:
+            spans.pop()
+        if start < end and (not spans or end > spans[-1][1]):
+            spans.append((start, end))
+    return spans

@@ -22,7 +22,7 @@ HEADING, LIST_ITEM, TABLE = "Title", "ListItem", "Table"
 
 @dataclass(frozen=True)
 class _Section:
-    """A heading with what follows up to the next heading. `parent` is the path of headings above the heading."""
+    """Headings in a row with what follows up to the next heading. `parent` is the path of headings above the first."""
 
     start: int
     end: int
@@ -30,7 +30,12 @@ class _Section:
 
 
 def _sections(text: str, elements: Sequence[Mapping[str, Any]]) -> list[_Section]:
-    headings = [e for e in elements if e["category"] == HEADING]
+    # A heading right after a heading opens no section of its own: the upper one would stand alone.
+    headings = [
+        element
+        for element, before in zip(elements, [None, *elements], strict=False)
+        if element["category"] == HEADING and (before is None or before["category"] != HEADING)
+    ]
     starts = [e["start"] for e in headings]
     sections = []
     if not starts or text[: starts[0]].strip():
@@ -56,9 +61,8 @@ def _block_starts(elements: Sequence[Mapping[str, Any]], budget: Budget, size: i
     starts = []
     heading = None
     for category, start, end in runs:
-        if heading is None:
-            starts.append(start)
-        elif category in (LIST_ITEM, TABLE) and budget.count(start, end) <= size < budget.count(heading, end):
+        fits_alone = category in (LIST_ITEM, TABLE) and budget.count(start, end) <= size
+        if heading is None or (fits_alone and budget.count(heading, end) > size):
             starts.append(start)
         heading = (start if heading is None else heading) if category == HEADING else None
     return starts

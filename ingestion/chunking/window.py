@@ -27,5 +27,7 @@ def chunk(
         end = budget.furthest(start, size)
         if text[start:end].strip():
             spans.append((start, end))
-        start = max(budget.earliest(end, overlap), start + 1)
+        # The next character may hold several tokens; the overlap leaves them room, or the next window would end where this does.
+        room = min(overlap, size - budget.count(end, end + 1))
+        start = max(budget.earliest(end, room), start + 1)
     return spans
