@@ -3,12 +3,12 @@
 What belongs here: when things run. What does not: what runs (`storage.sync` decides from footers).
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import dagster as dg
 
+from rag_eval_assets.checks import check_name
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import digest
@@ -38,7 +38,7 @@ def nightly_job() -> None:
     sync_everything()
 
 
-def jobs(graph: Graph) -> list[dg.JobDefinition | dg.UnresolvedAssetJobDefinition]:
+def jobs(graph: Graph) -> list[Any]:
     """The nightly job, and one job for each partition family and for the unpartitioned groups."""
     by_family: dict[str, list[str]] = {"corpus_and_golden": [], "parsers": [], "chunkings": [], "systems": []}
     for name in graph.order:
@@ -53,7 +53,7 @@ def jobs(graph: Graph) -> list[dg.JobDefinition | dg.UnresolvedAssetJobDefinitio
 
 
 def _gates(graph: Graph) -> dg.AssetSelection:
-    return dg.AssetSelection.checks(*(dg.AssetCheckKey(dg.AssetKey("gate_results"), gate) for gate in graph.settings.gates))
+    return dg.AssetSelection.checks(*(dg.AssetCheckKey(dg.AssetKey("gate_results"), check_name(gate)) for gate in graph.settings.gates))
 
 
 def nightly_schedule(settings: Settings) -> dg.ScheduleDefinition:
@@ -72,7 +72,7 @@ def reconcile_sensor(graph: Graph) -> dg.SensorDefinition:
 
     @dg.sensor(
         name="reconcile",
-        target=dg.AssetSelection.all(include_sources=False),
+        asset_selection=dg.AssetSelection.all(),
         minimum_interval_seconds=30,
         description="Requests the topmost stale asset partitions; one request for each state of their inputs, again only after a run died.",
     )
@@ -104,7 +104,7 @@ def reconcile_sensor(graph: Graph) -> dg.SensorDefinition:
     return reconcile
 
 
-def _version(statuses: dict[AssetPartition, object], node: AssetPartition) -> str:
+def _version(statuses: Mapping[AssetPartition, Any], node: AssetPartition) -> str:
     footer = getattr(statuses[node], "footer", None)
     return footer.data_version if footer else ""
 

@@ -4,8 +4,7 @@ What belongs here: mirrors of facts that stand in tables and files. What does no
 reads them back from the event log).
 """
 
-from __future__ import annotations
-
+import re
 from collections.abc import Sequence
 
 import dagster as dg
@@ -17,6 +16,11 @@ from rag_eval_assets.storage.parquet import ContractError, TornFileError
 from rag_eval_assets.tables import FAILED
 
 
+def check_name(gate: str) -> str:
+    """A gate's name in Dagster's alphabet."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", gate)
+
+
 def gate_evaluations(gate_results: pa.Table, gates: Sequence[str]) -> list[dg.AssetCheckResult]:
     """One evaluation a gate; it passes when the gate passes in every scope."""
     rows = gate_results.to_pylist()
@@ -25,7 +29,7 @@ def gate_evaluations(gate_results: pa.Table, gates: Sequence[str]) -> list[dg.As
         mine = [row for row in rows if row["gate"] == gate]
         results.append(
             dg.AssetCheckResult(
-                check_name=gate,
+                check_name=check_name(gate),
                 passed=bool(mine) and all(row["decision"] == "PASS" for row in mine),
                 severity=dg.AssetCheckSeverity.ERROR,
                 metadata={

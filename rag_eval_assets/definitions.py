@@ -12,6 +12,8 @@ from typing import Any
 
 import dagster as dg
 
+from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
+from rag_eval_assets.checks import check_name, file_checks, gate_evaluations
 from rag_eval_assets.graph import OWNER, AssetPartition, Graph, TableAsset
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
@@ -137,15 +139,13 @@ def to_dagster(
     contract = asset.contract
     gates = list(graph.settings.gates) if asset.name == "gate_results" else []
 
-    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Finished]:
+    def compute(context, **inputs):  # type: ignore[no-untyped-def]  # Dagster reads these annotations and wants none or real ones
         node = AssetPartition(asset.name, context.partition_key if context.has_partition_key and contract.family else None)
         tell = on_progress or _logged(context.log, node)
         try:
             finished = produce(graph, catalogue, node, inputs, lambda done, total: tell(node, done, total))
         except _typed_failures() as error:
             raise dg.Failure(f"{node}: {error}", allow_retries=False) from error
-        from rag_eval_assets.checks import gate_evaluations
-
         return dg.MaterializeResult(
             value=finished,
             data_version=dg.DataVersion(finished.data_version),
@@ -168,15 +168,12 @@ def to_dagster(
         tags={"root": "true"} if contract.root else None,
         metadata={"dagster/column_schema": column_schema(asset), "dagster/column_lineage": column_lineage(graph, asset)},
         io_manager_key="tables",
-        check_specs=[dg.AssetCheckSpec(name=gate, asset=asset.name, description=f"Gate {gate} of evaluation.yaml") for gate in gates] or None,
+        check_specs=[dg.AssetCheckSpec(check_name(g), asset=asset.name, description=f"Gate {g} of evaluation.yaml") for g in gates] or None,
     )(compute)
 
 
 def build_definitions(graph: Graph, catalogue: Catalogue, on_progress: Progress | None = None) -> dg.Definitions:
     """Everything Dagster is told, for one evaluation folder."""
-    from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
-    from rag_eval_assets.checks import file_checks
-
     grids = _partitions(graph)
     return dg.Definitions(
         assets=[to_dagster(graph, catalogue, graph.assets[name], grids, on_progress) for name in graph.order],

@@ -215,7 +215,7 @@ class Graph:
             if node.asset not in self._reach:
                 self._reach[node.asset] = self.source.function(asset.body.__module__, asset.body.__name__)
             body, reached = self._reach[node.asset]
-            modules = self.source.closure([*reached, *asset.modules(self.settings, node.partition)])
+            modules = self.source.closure(reached, asset.modules(self.settings, node.partition))
             libraries = sorted(set(asset.libraries(self.settings, node.partition)))
             self._codes[node] = CodeVersion(
                 schema_hash(asset.contract),

@@ -301,6 +301,8 @@ class Settings(Strict):
                 problems.append(f"systems.{name}.retriever: {system.retriever!r} does not run on {system.chunking!r}")
             if system.depth > self.scoring.depth:
                 problems.append(f"systems.{name}.depth: {system.depth} is over scoring.depth {self.scoring.depth}")
+        if len({name.replace("-", "_").replace(".", "_") for name in self.gates}) < len(self.gates):
+            problems.append("gates: two names differ in '-', '.' and '_' only, which Dagster's check names cannot tell apart")
         for key in self.ann.chunkings:
             if key not in keys:
                 problems.append(f"ann.chunkings: no chunking {key!r}; known: {', '.join(keys)}")

@@ -180,6 +180,7 @@ def gate_results(
     kinds=["html"],
     columns={"documents": ("doc_id", "doc_class", "parser", "status", "reason", "detail")},
     settings=lambda s, p: {"name": s.name},
+    modules=lambda s, p: ["rag_eval_assets.report.page"],
     libraries=["matplotlib", "jinja2"],
 )
 def release_report(step: Step, **tables: pa.Table | dict[str, pa.Table]) -> Product:

@@ -30,8 +30,9 @@ NOT_CODE = (
     "rag_eval_assets.graph",
     "rag_eval_assets.storage",
     "rag_eval_assets.resources.stores",
+    "rag_eval_assets.report",
 )
-"""Modules that move rows without shaping them; what they contribute (schema, settings, parameters) is hashed as values."""
+"""Modules that move or draw rows without shaping them; what they contribute (schema, settings, parameters) is hashed as values."""
 
 
 def canonical_json(value: Any) -> str:
@@ -121,6 +122,10 @@ def _tree_hash(node: ast.AST) -> str:
     return hashlib.sha256(ast.dump(node, include_attributes=False).encode()).hexdigest()[:16]
 
 
+def _within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
 class SourceTree:
     """The project's own modules as syntax trees: which module imports which, and a hash of each without comments and docstrings.
 
@@ -182,13 +187,15 @@ class SourceTree:
             self._imports[module] = tuple(sorted(n for n in found if self.tree(n) is not None))
         return self._imports[module]
 
-    def closure(self, modules: Iterable[str]) -> dict[str, str]:
-        """Every code module reached from `modules`, with its hash; modules of NOT_CODE are left out."""
+    def closure(self, reached: Iterable[str], named: Iterable[str] = ()) -> dict[str, str]:
+        """Every code module reached, with its hash. Modules of NOT_CODE are left out, save those `named` and their packages' own."""
+        named = sorted(set(named))
+        left_out = [n for n in NOT_CODE if not any(_within(module, n) for module in named)]
         found: dict[str, str] = {}
-        todo = sorted(set(modules))
+        todo = sorted({*reached, *named})
         while todo:
             module = todo.pop()
-            if module in found or self.tree(module) is None or any(module == n or module.startswith(n + ".") for n in NOT_CODE):
+            if module in found or self.tree(module) is None or any(_within(module, n) for n in left_out):
                 continue
             found[module] = self.module_hash(module)
             todo.extend(self.imports(module))
@@ -218,11 +225,16 @@ class SourceTree:
             current = todo.pop()
             if current in used:
                 continue
-            used[current] = _tree_hash(self._without_decorators(local[current]))
-            for node in ast.walk(self._without_decorators(local[current])):
+            bare = self._without_decorators(local[current])
+            used[current] = _tree_hash(bare)
+            nodes = list(ast.walk(bare))
+            bound = {n.arg for n in nodes if isinstance(n, ast.arg)} | {
+                n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
+            for node in nodes:
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
                     reached.update(self._named(node, module))
-                elif isinstance(node, ast.Name):
+                elif isinstance(node, ast.Name) and (node.id not in bound or node.id == current):
                     reached.update(aliases.get(node.id, ()))
                     todo.extend([node.id] if node.id in local else [])
         return digest(sorted(used.items())), sorted(n for n in reached if self.tree(n) is not None)

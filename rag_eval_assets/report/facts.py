@@ -1,0 +1,259 @@
+"""What a picture or a section shows of a table: selecting, ordering and counting rows.
+
+What belongs here: pure functions from rows to small facts that pictures and page share, so that both say the same. What does
+not: scores, intervals and decisions (they are read from the rows as they stand) and how a number is printed (`formats`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rag_eval_assets.partitions import parse_chunking
+from rag_eval_assets.tables import NOT_APPLICABLE, OK, SCORED, SPLITS, STAGES
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+DECISIONS = ("FAIL", "INSUFFICIENT_EVIDENCE", "PASS")
+"""Decisions of a gate, worst first."""
+
+HEADLINE_RANK = 10
+_SCORED_STAGES = ("ranking", "context", "answer", "citations")
+_METRIC_ORDER = ("correct", "nDCG", "R", "RR", "AP", "Success", "P")
+_KEY_MEASURES = (
+    ("nDCG", "document"),
+    ("R", "group"),
+    ("R", "document"),
+    ("refusal_correct", "question"),
+    ("citation_validity", "question"),
+    ("token_f1", "question"),
+    ("RR", "document"),
+)
+
+
+# ------------------------------------------------------------------------------------------------------------- scores
+def headline_split(summaries: Iterable[Rows]) -> str:
+    """The split the page is about: release where it was scored, else the first of SPLITS that was."""
+    seen = {row["split"] for rows in summaries for row in rows if row["questions"]}
+    order = ("release", *SPLITS)
+    return next((split for split in order if split in seen), "release")
+
+
+def _place(value: str, order: Sequence[str]) -> int:
+    return order.index(value) if value in order else len(order)
+
+
+def _score_order(row: Row) -> tuple[Any, ...]:
+    return (
+        _place(row["stage"], _SCORED_STAGES), _place(row["metric"], _METRIC_ORDER), row["metric"], row["cutoff"] == "tokens",
+        _place(row["unit"], ("document", "group", "chunk", "question")), row["k"],
+    )  # fmt: skip
+
+
+def whole_split(rows: Rows, split: str) -> list[Row]:
+    """Summary rows over all questions of a split, in reading order."""
+    return sorted((r for r in rows if r["split"] == split and r["slice"] == "all"), key=_score_order)
+
+
+def rank_cutoff(rows: Rows) -> int:
+    """The cut-off shown first: 10, or the largest below it, or the smallest there is; 0 where nothing is cut by rank."""
+    ks = {r["k"] for r in rows if r["cutoff"] == "rank" and r["k"] > 0}
+    return max((k for k in ks if k <= HEADLINE_RANK), default=min(ks, default=0))
+
+
+def headline(rows: Rows, split: str) -> list[Row]:
+    """Measures of the whole split that a reader looks at first: one cut-off, no chunk units, none that applies nowhere."""
+    whole = whole_split(rows, split)
+    ks = (0, rank_cutoff(whole))
+    first = [r for r in whole if r["cutoff"] != "tokens" and r["k"] in ks and r["unit"] != "chunk"]
+    return [r for r in first if r["questions"] or r["failed"] or r["missing"]]
+
+
+def key_measures(rows: Rows, split: str, pass_metric: str, most: int = 4) -> list[Row]:
+    """The few headline rows that stand for a system: what it got right first, then how well it found and cited."""
+    found = {(r["metric"], r["unit"]): r for r in headline(rows, split)}
+    wanted = [(pass_metric, "question"), *_KEY_MEASURES]
+    chosen = [found[key] for key in dict.fromkeys(wanted) if key in found]
+    return chosen[:most]
+
+
+def measure_key(row: Row) -> tuple[str, int, str, str]:
+    """What makes two score rows the same measure."""
+    return row["metric"], row["k"], row["cutoff"], row["unit"]
+
+
+def in_score_order(rows_by_system: Mapping[str, Rows]) -> list[tuple[tuple[str, int, str, str], dict[str, Row]]]:
+    """Measures in reading order, each with its row under every system that has it."""
+    order: dict[tuple[str, int, str, str], tuple[Any, ...]] = {}
+    found: dict[tuple[str, int, str, str], dict[str, Row]] = defaultdict(dict)
+    for system in sorted(rows_by_system):
+        for row in rows_by_system[system]:
+            order[measure_key(row)] = _score_order(row)
+            found[measure_key(row)][system] = row
+    return [(key, found[key]) for key in sorted(order, key=lambda key: order[key])]
+
+
+# --------------------------------------------------------------------------------------------------------------- sweep
+@dataclass(frozen=True, order=True)
+class Measure:
+    """One measure of the chunk sweep."""
+
+    metric: str
+    k: int
+    cutoff: str
+    unit: str
+
+
+def deciding(rows: Rows) -> tuple[Measure | None, list[Row]]:
+    """The measure the sweep decides on (its rows carry a verdict) and its rows; nDCG@10 by document where none does."""
+    by_measure: dict[Measure, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_measure[Measure(row["metric"], row["k"], row["cutoff"], row["unit"])].append(row)
+    if not by_measure:
+        return None, []
+    decides = sorted(m for m, own in by_measure.items() if any(r["verdict"] for r in own))
+    usual = Measure("nDCG", HEADLINE_RANK, "rank", "document")
+    measure = decides[0] if decides else usual if usual in by_measure else min(by_measure)
+    return measure, sorted(by_measure[measure], key=lambda r: (r["retriever"], r["chunking"]))
+
+
+def tokens_per_chunk(row: Row) -> float | None:
+    """Mean tokens of a chunk: the length that was got, which exists for every strategy, not the length that was asked for."""
+    return row["index_tokens"] / row["chunks"] if row["chunks"] and row["index_tokens"] else None
+
+
+def chunking_series(key: str) -> str:
+    """The line a chunking belongs to in a curve over lengths: its strategy and its overlap as a share of its size."""
+    try:
+        chunking = parse_chunking(key)
+    except ValueError:
+        return key
+    if not chunking.size:
+        return chunking.strategy
+    return f"{chunking.strategy}, {round(100 * chunking.overlap / chunking.size)}% overlap"
+
+
+# ----------------------------------------------------------------------------------------------------------------- ANN
+def pareto(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of (cost, recall) points those that no other point beats on both, by rising cost."""
+    front: list[tuple[float, float]] = []
+    for cost, recall in sorted(points, key=lambda p: (p[0], -p[1])):
+        if not front or recall > front[-1][1]:
+            front.append((cost, recall))
+    return front
+
+
+def scored_ann(rows: Rows) -> list[Row]:
+    """ANN rows that have both coordinates of the Pareto picture."""
+    scored = [r for r in rows if r["status"] == SCORED and r["recall_mean"] is not None]
+    return [r for r in scored if r["distance_computations"] is not None]
+
+
+# ------------------------------------------------------------------------------------------------------------- parsing
+@dataclass(frozen=True)
+class ParseFigures:
+    """How one parser reads one class of documents. Shares are pooled over characters, words or quotations; None without any."""
+
+    doc_class: str
+    parser: str
+    documents: int
+    with_reference: int
+    cer: float | None
+    wer: float | None
+    located: float | None
+    teds: float | None
+    order_tau: float | None
+    length_ratio: tuple[float, float] | None
+    each_cer: tuple[float, ...]
+    failed: int
+
+
+def _pooled(rows: Rows, *, complement: bool = False) -> float | None:
+    counted = [r for r in rows if r["units"] and r["errors"] is not None]
+    units = sum(r["units"] for r in counted)
+    if not units:
+        return None
+    share: float = sum(r["errors"] for r in counted) / units
+    return 1 - share if complement else share
+
+
+def _mean(rows: Rows) -> float | None:
+    return sum(r["value"] for r in rows) / len(rows) if rows else None
+
+
+def parse_figures(rows_by_parser: Mapping[str, Rows]) -> list[ParseFigures]:
+    """Quality of every (class, parser), by class, then parser."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for parser in sorted(rows_by_parser):
+        for row in rows_by_parser[parser]:
+            groups[row["doc_class"], parser].append(row)
+    figures = []
+    for (doc_class, parser), rows in sorted(groups.items()):
+        scored: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            if row["status"] == SCORED and row["value"] is not None:
+                scored[row["metric"]].append(row)
+        ratios = [r["value"] for r in scored["length_ratio"]]
+        figures.append(
+            ParseFigures(
+                doc_class=doc_class,
+                parser=parser,
+                documents=len({r["doc_id"] for r in rows}),
+                with_reference=len({r["doc_id"] for r in scored["cer"]}),
+                cer=_pooled(scored["cer"]),
+                wer=_pooled(scored["wer"]),
+                located=_pooled(scored["evidence_located"], complement=True),
+                teds=_mean(scored["teds"]),
+                order_tau=_mean(scored["order_tau"]),
+                length_ratio=(min(ratios), max(ratios)) if ratios else None,
+                each_cer=tuple(r["value"] for r in sorted(scored["cer"], key=lambda r: (r["doc_id"], r["item"]))),
+                failed=len({r["doc_id"] for r in rows if r["status"] == "failed"}),
+            )
+        )
+    return figures
+
+
+# -------------------------------------------------------------------------------------------------------------- funnel
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the evidence funnel: evidence groups that came out of it, those it lost, and the table to open for them."""
+
+    name: str
+    open_next: str
+    reached: int
+    lost: int
+
+
+def funnel_stages(rows: Rows) -> tuple[list[Stage], dict[tuple[str, str], int]]:
+    """The stages in order, and by (status, reason) the rows that could not be followed. KeyError for a stage not in STAGES."""
+    followed = [r for r in rows if r["status"] == OK]
+    place = {name: i for i, name in enumerate(STAGES)}
+    lost = Counter(place[r["lost_at"]] for r in followed if r["lost_at"])
+    stages, left = [], len(followed)
+    for name, table in STAGES.items():
+        left -= lost[place[name]]
+        stages.append(Stage(name, table, left, lost[place[name]]))
+    others = Counter((r["status"], r["reason"] or "") for r in rows if r["status"] != OK)
+    return (stages if followed else []), dict(sorted(others.items()))
+
+
+def stage_name(name: str | None) -> str:
+    """A stage as it is printed."""
+    return (name or "").replace("_", " ")
+
+
+# ------------------------------------------------------------------------------------------------------------ failures
+def failed_questions(scores: Rows, diagnosis: Rows, split: str, pass_metric: str) -> list[str]:
+    """Questions of a split that the pass metric says failed: a value below 1, or no value where one was due.
+
+    Without one row of that metric the diagnosis says which questions failed.
+    """
+    own = [r for r in scores if r["split"] == split and r["metric"] == pass_metric]
+    if own:
+        failed = {r["question_id"] for r in own if (r["value"] is None or r["value"] < 1) and r["status"] != NOT_APPLICABLE}
+    else:
+        failed = {r["question_id"] for r in diagnosis if r["split"] == split and r["reason"] != "not_failed"}
+    return sorted(failed)
