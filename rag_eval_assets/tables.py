@@ -73,6 +73,7 @@ REASONS: dict[str, str] = {
     "not_locatable": "the quotation could not be located in the text",
     "incomparable": "an identity that must match differs",
     "not_used": "the setting is not used by any system",
+    "nothing_to_measure": "nothing of the kind measured is there",
 }
 
 STAGES: dict[str, str] = {
