@@ -134,7 +134,7 @@ def _subset(
     if available < count:
         mask = np.zeros(count, dtype=np.bool_)
         mask[np.random.default_rng(seed).permutation(count)[:available]] = True
-    kept = set(doc_ids) if mask is None else {doc_ids[at] for at in np.flatnonzero(mask)}
+    kept = set(doc_ids) if mask is None else {doc_ids[at] for at in np.flatnonzero(mask).tolist()}
     eligible = {query: {doc: grade for doc, grade in grades.items() if doc in kept} for query, grades in gold.items()}
     return _Subset(
         selectivity,

@@ -7,6 +7,7 @@ index, whatever a caller may read of it.
 
 from __future__ import annotations
 
+import logging
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -48,9 +49,9 @@ def analyse(texts: Sequence[str], languages: Sequence[str], analyser: str) -> li
 
     `plain` neither removes stop words nor stems. Raises ValueError for an unknown analyser.
     """
-    import bm25s
     import Stemmer
 
+    bm25s = _bm25s()
     groups: dict[str, list[int]] = {}
     for position, language in enumerate(languages):
         groups.setdefault(analyser_of(analyser, language), []).append(position)
@@ -77,13 +78,10 @@ class Bm25Index:
     """
 
     def __init__(self, terms: Sequence[Sequence[str]], *, k1: float, b: float) -> None:
-        import bm25s
-
-        self.size = len(terms)
         self._index: Any = None
         vocabulary = {term: number for number, term in enumerate(sorted({term for words in terms for term in words}))}
         if vocabulary:
-            self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
+            self._index = _bm25s().BM25(k1=k1, b=b, method="lucene")
             numbers = [[vocabulary[term] for term in words] for words in terms]
             self._index.index((numbers, vocabulary), show_progress=False)
 
@@ -97,3 +95,11 @@ class Bm25Index:
         positions = np.flatnonzero(scores > 0 if eligible is None else (scores > 0) & eligible)
         positions, scores = best_first(positions, scores[positions], depth)
         return Hits(positions, scores, seconds=time.perf_counter() - started)
+
+
+def _bm25s() -> Any:
+    import bm25s
+
+    # The library sets its own logger to DEBUG, which would fill the log of every run.
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_eval_assets.resources.stores import KEYS_PER_QUERY, SqliteStore, StoreError
@@ -86,7 +86,7 @@ def test_a_store_opened_before_a_fork_works_on_both_sides(store: SqliteStore) ->
     child = context.Process(target=_use_inherited, args=(store, failures))
     child.start()
     child.join(60)
-    assert child.exitcode == 0 and failures.empty()
+    assert (child.exitcode, failures.empty()) == (0, True)
     assert store.get_many(["parent", "child"]) == {"parent": b"1", "child": b"2"}
 
 
@@ -108,6 +108,7 @@ def test_a_file_that_is_no_store_is_named_with_the_mend(tmp_path: Path) -> None:
         SqliteStore(path).get_many(["a"])
 
 
+@settings(max_examples=25, deadline=None)
 @given(items=st.dictionaries(st.text(max_size=8).filter(lambda t: "\x00" not in t and t.isascii()), st.binary(max_size=32)))
 def test_any_batch_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, items: dict[str, bytes]) -> None:
     store = SqliteStore(tmp_path_factory.mktemp("any") / "store.sqlite")
