@@ -37,6 +37,7 @@ REASONS: dict[str, str] = {
     "too_large": "the item is over a stated size limit",
     "no_text": "nothing readable was found",
     "parse_failed": "the chosen parser failed on this document",
+    "personal_data": "the policy leaves out documents with personal data",
     "document_failed": "the document did not reach canonical text",
     "undecodable": "the bytes are in no known text encoding",
     "no_reference": "no hand-checked reference stands for this document",
