@@ -90,6 +90,14 @@ class _Document:
         headings = [(e["start"], _folded(text[e["start"] : e["end"]])) for e in elements if e["category"] == "Title"]
         return cls(text, elements, [e["end"] for e in elements], headings, any(e["page"] is not None for e in elements))
 
+    def section(self, position: int) -> list[str]:
+        """Headings over the element at `position`, itself among them where it is one."""
+        element = self.first_element(position)
+        if element is None:
+            return []
+        own = [self.text[element["start"] : element["end"]]] if element["category"] == "Title" else []
+        return [*(element["heading_path"] or ()), *own]
+
     def sha256(self, start: int, end: int) -> str:
         return hashlib.sha256(self.text[start:end].encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -121,7 +129,7 @@ def chunk_quality(chunks: pa.Table, embeddings: pa.Table | None, documents: list
         *_cuts(index, known),
         _traceable(rows, known),
         *_sizes(rows, index),
-        *_of_vectors(rows, embeddings),
+        *_of_vectors(rows, embeddings, known),
     ]
     return sorted(measures, key=lambda row: (row["measure"], row["scope"]))
 
@@ -145,9 +153,10 @@ def _share(measure: str, numerator: int, denominator: int, *, reason: str, inter
     """A share of counted things; not_applicable with `reason` where there are none."""
     if not denominator:
         return _row(measure, None, numerator=0.0, denominator=0.0, reason=reason, **more)
-    lower, upper = clopper_pearson(numerator, denominator) if interval else (None, None)
-    counts = {"numerator": float(numerator), "denominator": float(denominator), "lower": lower, "upper": upper}
-    return _row(measure, numerator / denominator, **counts, **more)
+    row = _row(measure, numerator / denominator, numerator=float(numerator), denominator=float(denominator), **more)
+    if interval:
+        row["lower"], row["upper"] = clopper_pearson(numerator, denominator)
+    return row
 
 
 # ----------------------------------------------------------------------------------------------------------- evidence
@@ -183,9 +192,9 @@ def _of_evidence(index: Mapping[str, _Chunks], evidence: list[Row]) -> list[Row]
     rows = []
     for name, found in values.items():
         limits = bounded_mean(found) if name != "chunks_needed" else (None, None)
+        row = _row(name, float(np.mean(found)), numerator=float(np.sum(found)), denominator=float(len(found)))
         detail = f"standard deviation {np.std(found):.4f} over questions"
-        more = {"numerator": float(np.sum(found)), "denominator": float(len(found)), "detail": detail}
-        rows.append(_row(name, float(np.mean(found)), lower=limits[0], upper=limits[1], **more))
+        rows.append(row | {"lower": limits[0], "upper": limits[1], "detail": detail})
     places = [place for groups in questions.values() for alternatives in groups.values() for place in alternatives]
     whole = sum(index[doc_id].holds_whole(span) for doc_id, span in places)
     lost = f"{quoted - len(places)} quotations were lost before chunking" if quoted > len(places) else None
@@ -226,7 +235,9 @@ def _cuts(index: Mapping[str, _Chunks], documents: Mapping[str, _Document]) -> l
 
 def _structures(document: _Document) -> dict[str, list[Span]]:
     """Spans that a chunk should hold whole: tables, runs of list items, numbered sections (a heading with its own text, a clause)."""
-    tables, lists, numbered = [], [], []
+    tables: list[Span] = []
+    lists: list[Span] = []
+    numbered: list[Span] = []
     section: int | None = None
     before = None
     for element in document.elements:
@@ -324,11 +335,11 @@ def _sizes(rows: list[Row], index: Mapping[str, _Chunks]) -> list[Row]:
 
 
 # ------------------------------------------------------------------------------------------------------------ vectors
-def _of_vectors(rows: list[Row], embeddings: pa.Table | None) -> list[Row]:
+def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping[str, _Document]) -> list[Row]:
     """Per embedder: coherence, and the share of chunks longer than the embedder sees.
 
-    Coherence is the mean cosine of neighbouring chunks of one section minus that of neighbours in one document across the
-    border of two sections: above 0 where the sections hold together more than the chunks beside them do.
+    Coherence is the mean cosine of neighbouring chunks that meet inside a section minus that of neighbours that meet at the
+    border of two: above 0 where a section holds together more than sections beside each other do.
     """
     there = None if embeddings is None else embeddings.filter(pc.equal(embeddings["status"], OK))
     if there is None or there.num_rows == 0:
@@ -346,13 +357,17 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None) -> list[Row]:
         for one, other in pairwise(rows):
             left = position.get((one["chunk_id"], one["text_sha256"]))
             right = position.get((other["chunk_id"], other["text_sha256"]))
-            if one["doc_id"] == other["doc_id"] and left is not None and right is not None:
-                pairs[one["section_path"] == other["section_path"]].append((left, right))
+            document = documents.get(one["doc_id"])
+            if document is None or one["doc_id"] != other["doc_id"] or left is None or right is None:
+                continue
+            pairs[document.section(one["end"] - 1) == document.section(other["start"])].append((left, right))
         if not (pairs[True] and pairs[False]):
             found.append(_row("coherence", None, scope=scope, reason="nothing_to_measure"))
             continue
         within, across = (_mean_cosine(vectors, pairs[same]) for same in (True, False))
-        detail = f"within a section {within:.4f} ({len(pairs[True])} pairs), across {across:.4f} ({len(pairs[False])} pairs)"
+        detail = (
+            f"inside a section {within:.4f} ({len(pairs[True])} pairs), at a border {across:.4f} ({len(pairs[False])} pairs)"
+        )
         found.append(_row("coherence", within - across, scope=scope, detail=detail))
     return found
 
