@@ -17,7 +17,7 @@ FACES = {
     "sans": ("helv", "hebo"),
     "mono": ("cour", "cobo"),
 }
-PAGE_SIZES = {"a4": (595.0, 842.0), "a5": (420.0, 595.0), "slip": (420.0, 430.0), "letter": (612.0, 792.0)}
+PAGE_SIZES = {"a4": (595.0, 842.0), "a5": (420.0, 595.0), "booklet": (498.0, 708.0), "slip": (420.0, 430.0), "letter": (612.0, 792.0)}
 VOWELS = set("aeiouyäöüé")
 SUPERSCRIPT = 0.65
 
