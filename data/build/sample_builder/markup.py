@@ -49,6 +49,7 @@ class Rendition:
     title: str
     language: str
     references: tuple[str, ...] = ()
+    copy: bool = False
 
     @property
     def doc_id(self) -> str:
@@ -194,6 +195,7 @@ def read_document(file: Path) -> Document:
     common = {k: v for k, v in header.items() if k not in ("also", "meta", "path", "format", "reference", "key")}
     variants = [{**header, "key": header.get("key", file.stem)}, *header.get("also", [])]
     for variant in variants:
+        copy = variant.get("meta") == "same"  # a copy of the first rendition: what answers there answers here
         changed = body
         for old, new in variant.get("edits", []):
             if old not in changed:
@@ -205,12 +207,13 @@ def read_document(file: Path) -> Document:
                 key=variant["key"],
                 path=variant["path"],
                 format=variant["format"],
-                meta=dict(variant.get("meta", {})),
+                meta=dict(header.get("meta", {}) if copy else variant.get("meta", {})),
                 options=options,
                 blocks=parse_blocks(changed, file.name),
                 title=options["title"],
                 language=options["language"],
                 references=tuple(variant.get("reference", ())),
+                copy=copy,
             )
         )
     return document

@@ -3,8 +3,9 @@
 What belongs here: the checks that make the golden set trustworthy (every quotation stands in its document, no document in two
 splits). What does not: how the product reads these files.
 
-A question's `ev` is a list of groups; a group is a mapping {document key: quotation}, more than one entry being alternatives.
-`who` names a caller of `callers.yaml`.
+A question's `ev` is a list of groups; a group is a mapping {document key: quotation or quotations}, more than one entry being
+alternatives; copies of a document (`meta: same` in its header) become alternatives where the quotation stands in them. `who`
+names a caller of `callers.yaml`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def read_questions(folder: Path, documents: Sequence[Document]) -> list[dict[str
     by_key = renditions_by_key(documents)
     family = {r.key: d.file.stem for d in documents for r in d.renditions}
     text = {key: quotable(r.blocks) for key, r in by_key.items()}
+    copies = {d.renditions[0].key: [r for r in d.renditions if r.copy] for d in documents}
     callers = yaml.safe_load((folder / "callers.yaml").read_text(encoding="utf-8"))
     rows: list[dict[str, Any]] = []
     split_of: dict[str, tuple[str, str]] = {}
@@ -55,7 +57,8 @@ def read_questions(folder: Path, documents: Sequence[Document]) -> list[dict[str
                     for quote in [quotation] if not isinstance(quotation, list) else quotation:
                         if quote is not None and quote not in text[key]:
                             raise ContentError(f"{name}: not in {key}: {quote!r}")
-                        evidence.append({"group": f"g{number}", "document": by_key[key].doc_id, "quotation": quote, "grade": 1})
+                        for holder in [by_key[key], *(c for c in copies.get(key, ()) if quote is None or quote in text[c.key])]:
+                            evidence.append({"group": f"g{number}", "document": holder.doc_id, "quotation": quote, "grade": 1})
                     other = split_of.setdefault(family[key], (split, name))
                     if other[0] != split:
                         raise ContentError(f"{name}: {family[key]} already serves {other[1]}")
@@ -151,7 +154,8 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
             text = quotable(rendition.blocks)
             for value, quotations in item["spans"].items():
                 for quotation in quotations:
-                    if kind != "boilerplate" and quotation not in text:
+                    heads = f"{rendition.options.get('head', '')}||{rendition.options.get('foot', '')}"
+                    if quotation not in (heads if kind == "boilerplate" and value == "yes" else text):
                         raise ContentError(f"labels.yaml: {kind}: not in {item['doc']}: {quotation!r}")
                     add(kind, rendition.doc_id, value, quotation=quotation)
     for first, second, value in raw["duplicate"]:
@@ -161,8 +165,8 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
         row = questions[item["question"]]
         if row["split"] != "calibration":
             raise ContentError(f"labels.yaml: judgment on {row['id']}, which is not in the calibration split")
-        document = row["evidence"][0]["document"] if row.get("evidence") else by_key[item["doc"]].doc_id
+        passage = row["evidence"][0]
         for value, answers in item["answers"].items():
             for answer in answers:
-                add("judgment", document, value, question=row["id"], answer=answer)
+                add("judgment", passage["document"], value, quotation=passage["quotation"], question=row["id"], answer=answer)
     return {kind: rows for kind, rows in out.items()}
