@@ -16,7 +16,7 @@ Method = Literal["clopper_pearson", "mixture_betting", "none"]
 Values = Sequence[float] | npt.NDArray[np.float64]
 
 _RATIOS = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-_HALVINGS = 24
+_HALVINGS = 16
 
 
 def clopper_pearson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -59,7 +59,7 @@ def bounded_mean(values: Values, lower: float = 0.0, upper: float = 1.0, confide
         raise ValueError(f"a value lies outside [{lower}, {upper}] or is not finite")
     sample = np.clip(sample, 0.0, 1.0)
     if method_of(sample) == "clopper_pearson":
-        low, high = clopper_pearson(int(round(float(sample.sum()))), sample.size, confidence)
+        low, high = clopper_pearson(round(float(sample.sum())), sample.size, confidence)
     else:
         distinct, counts = np.unique(sample, return_counts=True)
         tail = (1 - confidence) / 2
@@ -67,9 +67,7 @@ def bounded_mean(values: Values, lower: float = 0.0, upper: float = 1.0, confide
     return lower + low * (upper - lower), lower + high * (upper - lower)
 
 
-def paired_difference(
-    a: Values, b: Values, lower: float = 0.0, upper: float = 1.0, confidence: float = 0.95
-) -> tuple[float, float]:
+def paired_difference(a: Values, b: Values, lower: float = 0.0, upper: float = 1.0, confidence: float = 0.95) -> tuple[float, float]:
     """Interval of the mean of a - b over pairs whose values lie in [lower, upper]; the whole range for no pairs."""
     left, right = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if left.shape != right.shape:

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_eval_assets.scoring.relevance import Labels, Row, Span, read_labels
+from rag_eval_assets.scoring.relevance import Labels, Span, read_labels
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, SCORED, TABLES
 
 Floats = npt.NDArray[np.float64]
@@ -113,7 +114,7 @@ def tie_spread(
     ranks = runs.column("rank").to_numpy(zero_copy_only=False)
     tied: dict[str, set[str]] = defaultdict(set)
     order = np.lexsort((ranks, question_of, lane_of))
-    for here, there in zip(order[:-1], order[1:], strict=True):
+    for here, there in pairwise(order):
         same = lane_of[here] == lane_of[there] and question_of[here] == question_of[there]
         if same and scores[here] == scores[there]:
             tied[lanes[here]].add(ids[here])
@@ -235,16 +236,12 @@ class _Scorer(Protocol):
     ) -> None: ...
 
 
-def _by_document(
-    rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats
-) -> None:
+def _by_document(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
     placed = rankings.places_of_documents((s, doc) for s in live for doc, grade in labels[s].documents.items() if grade > 0)
     _trec(placed, {s: labels[s].documents for s in placed}, columns, values)
 
 
-def _by_chunk(
-    rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats
-) -> None:
+def _by_chunk(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
     hits = rankings.hits(
         ((s, a.doc_id) for s in live for g in labels[s].groups for a in g.alternatives),
         ((s, chunk_id) for s in live for chunk_id in labels[s].chunks),
@@ -266,9 +263,7 @@ def _by_chunk(
     _trec(placed, {s: labels[s].chunk_grades for s in placed}, columns, values)
 
 
-def _by_group(
-    rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats
-) -> None:
+def _by_group(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
     budgets = any(m.cutoff == "tokens" for m in columns)
     if budgets and bool((rankings.tokens < 0).any()):
         raise ValueError("a token budget needs the tokens of every hit, and a hit has none")
@@ -376,7 +371,7 @@ def _encode(table: pa.Table, column: str) -> tuple[Ints, list[str]]:
 
 
 def _numbers(table: pa.Table, column: str) -> Ints:
-    return table.column(column).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.asarray(table.column(column).fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _positions(*sorted_keys: Ints) -> Ints:

@@ -39,16 +39,25 @@ class Alternative:
 
     @property
     def by_document(self) -> bool:
+        """Whether its document alone is asked for."""
         return self.quotation is None and self.lost_at is None
 
     @property
     def located(self) -> bool:
+        """Whether its span in the canonical text is known."""
         return self.start is not None and self.end is not None and self.end > self.start
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its span; ValueError where it is not located."""
+        if self.start is None or self.end is None:
+            raise ValueError(f"evidence in {self.doc_id!r} has no span")
+        return self.start, self.end
 
     @cached_property
     def _weights(self) -> npt.NDArray[np.bool_]:
-        assert self.start is not None and self.end is not None
-        length = self.end - self.start
+        start, end = self.span
+        length = end - start
         # White space between chunks belongs to none of them. Its places are known where the quotation stands unchanged.
         if self.quotation is not None and len(self.quotation) == length:
             ink = np.array([not c.isspace() for c in self.quotation], dtype=np.bool_)
@@ -58,10 +67,10 @@ class Alternative:
 
     def cover(self, spans: Iterable[tuple[int, int]]) -> float:
         """Share of this span's characters that the union of `spans` holds: an overlap counts once."""
-        assert self.start is not None and self.end is not None
-        held = np.zeros(self.end - self.start, dtype=np.bool_)
+        first, last = self.span
+        held = np.zeros(last - first, dtype=np.bool_)
         for start, end in spans:
-            held[max(0, start - self.start) : max(0, end - self.start)] = True
+            held[max(0, start - first) : max(0, end - first)] = True
         return float((held & self._weights).sum() / self._weights.sum())
 
     def found_in(self, passage: Span) -> bool:
@@ -73,10 +82,14 @@ class Alternative:
             return self.by_document
         if start is None or end is None or end <= start:
             return False
-        assert self.start is not None and self.end is not None
-        if self.start <= start and end <= self.end:
+        first, last = self.span
+        if first <= start and end <= last:
             return True
-        return start < self.end and end > self.start and self.cover([(start, end)]) >= HALF
+        return self.overlaps(start, end) and self.cover([(start, end)]) >= HALF
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """Whether [start, end) shares a character with this span."""
+        return self.located and start < self.span[1] and end > self.span[0]
 
     def whole_at(self, passages: Sequence[Span]) -> int | None:
         """Number of leading passages after which this evidence is whole; None if it never is."""
@@ -87,7 +100,7 @@ class Alternative:
             if not self.located:
                 if self.by_document:
                     return count
-            elif start is not None and end is not None and start < (self.end or 0) and end > (self.start or 0):
+            elif start is not None and end is not None and self.overlaps(start, end):
                 spans.append((start, end))
                 if self.cover(spans) >= WHOLE:
                     return count
@@ -103,9 +116,11 @@ class Group:
 
     @property
     def grade(self) -> int:
+        """Largest grade of its alternatives."""
         return max(a.grade for a in self.alternatives)
 
     def found_in(self, passage: Span) -> bool:
+        """Whether one passage is relevant to some alternative."""
         return any(a.found_in(passage) for a in self.alternatives)
 
     def whole_at(self, passages: Sequence[Span]) -> int | None:
@@ -186,15 +201,14 @@ def _labels(question: Row, rows: list[Row]) -> Labels:
         labels.documents[doc_id] = max(labels.documents.get(doc_id, 0), row["grade"])
         if row["label"] == "evidence" and row["grade"] > 0:
             groups[row["group"]].append(row)
-    labels.groups = [
-        Group(name, tuple(map(_alternative, sorted(groups[name], key=lambda r: r["item"])))) for name in sorted(groups)
-    ]
-    for item in question["relevant"] or ():
+    labels.groups = [Group(name, tuple(map(alternative, sorted(groups[name], key=lambda r: r["item"])))) for name in sorted(groups)]
+    for item in question.get("relevant") or ():
         if item["chunk"] and item["document"] in readable and item["grade"] > 0:
             labels.chunks[item["chunk"]] = max(labels.chunks.get(item["chunk"], 0), item["grade"])
     return labels
 
 
-def _alternative(row: Row) -> Alternative:
+def alternative(row: Row) -> Alternative:
+    """A row of golden_evidence as what has to be found."""
     doc_id = row["kept_doc_id"] or row["doc_id"]
     return Alternative(doc_id, row["start"], row["end"], row["quotation"], row["grade"], row["lost_at"])

@@ -19,11 +19,12 @@ _ARTICLES = {
     "nl": {"de", "het", "een"},
     "de": {"der", "die", "das", "den", "dem", "des", "ein", "eine", "einen", "einem", "einer", "eines"},
 }
-_NEGATIONS = frozenset(
-    "no not never none neither nor without cannot "
-    "niet geen nooit niets niemand noch zonder "
-    "nicht kein keine keinen keinem keiner keines nie niemals nichts ohne weder".split()
-)
+_NEGATIONS = {
+    "en": "no not never none neither nor without cannot",
+    "nl": "niet geen nooit niets niemand noch zonder",
+    "de": "nicht kein keine keinen keinem keiner keines nie niemals nichts ohne weder",
+}
+_NEGATING = frozenset(word for words in _NEGATIONS.values() for word in words.split())
 _COUNTED = {
     word: float(number)
     for number, words in {
@@ -43,7 +44,6 @@ _COUNTED = {
         30: "thirty dertig dreißig dreissig",
         60: "sixty zestig sechzig",
         90: "ninety negentig neunzig",
-        100: "hundred honderd hundert",
     }.items()
     for word in words.split()
 }
@@ -107,7 +107,7 @@ def negated(text: str) -> bool:
 
 def is_negation(word: str) -> bool:
     """Whether a lower-case word negates: not, geen, kein, don't, ..."""
-    return word in _NEGATIONS or word.endswith("n't")
+    return word in _NEGATING or word.endswith("n't")
 
 
 def sentences(text: str) -> list[str]:

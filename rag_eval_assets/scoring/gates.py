@@ -1,0 +1,217 @@
+"""Gates: a bound on one figure in each scope it is judged in, decided from counts, value and threshold.
+
+What belongs here: reading each gate's figure off its table, and the decision with its reason code. What does not: the figures, and what a
+failed gate does to a release (Dagster checks and the exit code mirror these rows).
+
+The rule, in this order: coverage under the gate's minimum is FAIL (a figure of the items that happened to be scored proves nothing);
+a value on the wrong side of the threshold is FAIL; fewer items than the gate's minimum is INSUFFICIENT_EVIDENCE; else PASS. The
+decision stands on the value, the 95% interval stands beside it. A figure that is not there at all is FAIL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rag_eval_assets.scoring.decisions import FAIL, INSUFFICIENT, PASS
+from rag_eval_assets.scoring.intervals import bounded_mean
+from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, SCORED
+
+Gate = Mapping[str, Any]
+Row = Mapping[str, Any]
+Tables = Mapping[str | None, pa.Table]
+
+CORPUS = "corpus"
+"""Scope of a figure that there is one of."""
+
+_RATES = ("cer", "wer")
+"""Parse measures that are errors over units, so that a class's figure weighs documents by their length."""
+
+
+_ANN_COLUMNS = {"recall": "recall_mean"}
+"""Gate metrics that a column of ann_recall names in full."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure in one scope. `expected` items should have been scored and `scored` were; `why` says what a missing value means."""
+
+    scope: str
+    value: float | None
+    scored: int
+    expected: int
+    lower: float | None = None
+    upper: float | None = None
+    why: str = "missing_run"
+    detail: str | None = None
+
+
+def judge_gates(gates: Mapping[str, Gate], tables: Mapping[str, Tables]) -> list[dict[str, Any]]:
+    """Rows of gate_results: one per gate and scope, sorted.
+
+    `gates` are settings by name; `tables` hold, by a gate's source, the tables by partition (None where there is one): system_summary by
+    system, ann_recall by chunking, filter_exclusion, parse_quality by parser, dedup_quality. A gate that finds no scope gives one FAIL row.
+    """
+    rows = []
+    for name in sorted(gates):
+        gate = gates[name]
+        read = _READERS[gate["source"]]
+        figures = sorted(read(gate, tables.get(gate["source"], {})), key=lambda f: f.scope)
+        asked = set(gate["scope"])
+        judged = [f for f in figures if not asked or asked & {f.scope, *f.scope.split("/")}]
+        covered = {part for f in judged for part in (f.scope, *f.scope.split("/"))}
+        judged += [Figure(scope, None, 0, 0) for scope in sorted(asked - covered)]
+        rows += [_decide(name, gate, figure) for figure in judged or [Figure(CORPUS, None, 0, 0)]]
+    return rows
+
+
+def _decide(name: str, gate: Gate, figure: Figure) -> dict[str, Any]:
+    at_least = gate["at_least"] is not None
+    threshold = float(gate["at_least"] if at_least else gate["at_most"])
+    coverage = figure.scored / figure.expected if figure.expected else None
+    if figure.value is None and figure.expected == 0 and figure.why != "missing_run":
+        decision, reason = INSUFFICIENT, figure.why
+    elif coverage is not None and coverage < gate["minimum_coverage"]:
+        decision, reason = FAIL, "coverage_short"
+    elif figure.value is None:
+        decision, reason = FAIL, figure.why
+    elif figure.value < threshold if at_least else figure.value > threshold:
+        decision, reason = FAIL, "misses_threshold"
+    elif figure.scored < gate["minimum_questions"]:
+        decision, reason = INSUFFICIENT, "too_few_questions"
+    else:
+        decision, reason = PASS, "meets_threshold"
+    return {
+        "gate": name,
+        "scope": figure.scope,
+        "value": figure.value,
+        "lower": figure.lower,
+        "upper": figure.upper,
+        "threshold": threshold,
+        "direction": "at_least" if at_least else "at_most",
+        "questions": figure.scored,
+        "coverage": coverage,
+        "decision": decision,
+        "decision_reason": reason,
+        "starting_value": gate["starting_value"],
+        "detail": figure.detail,
+    }
+
+
+def _summary(gate: Gate, tables: Tables) -> Iterator[Figure]:
+    """The headline over all questions of the gate's split, one scope a system."""
+    for system, table in sorted(tables.items(), key=str):
+        own = [
+            r
+            for r in table.to_pylist()
+            if (r["metric"], r["k"], r["unit"], r["split"], r["slice"]) == (gate["metric"], gate["k"], gate["unit"], gate["split"], "all")
+        ]
+        # A rank and a token budget of the same number are two rows: the rank is meant unless there is only the budget.
+        own.sort(key=lambda r: r["cutoff"] == "tokens")
+        if not own:
+            yield Figure(str(system), None, 0, 0)
+            continue
+        row = own[0]
+        expected = row["scored"] + row["failed"] + row["missing"]
+        why = "missing_run" if expected or not row["not_applicable"] else "not_applicable"
+        lost = f"{row['failed']} failed, {row['missing']} missing" if expected > row["scored"] else None
+        yield Figure(str(system), row["mean"], row["scored"], expected, row["lower"], row["upper"], why, lost)
+
+
+def _ann(gate: Gate, tables: Tables) -> Iterator[Figure]:
+    """For each chunking and embedder the lowest figure over selectivities of the setting in force.
+
+    The setting in force at a selectivity is the recommended one; where none reaches the recall wanted, the one that comes closest.
+    """
+    named = str(gate["metric"])
+    metric = _ANN_COLUMNS.get(named, named)
+    for chunking, table in sorted(tables.items(), key=str):
+        points: dict[str, dict[float, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        for row in table.to_pylist():
+            if row["index"] != "flat" and row["k"] == (gate["k"] or row["k"]):
+                points[row["embedder"]][row["selectivity"]].append(row)
+        for embedder, by_selectivity in sorted(points.items()):
+            chosen = []
+            for selectivity in sorted(by_selectivity):
+                rows = by_selectivity[selectivity]
+                own = [r for r in rows if r["status"] == SCORED]
+                best = [r for r in own if r["recommended"]] or sorted(own, key=lambda r: (-r["recall_mean"], r["index"], r["setting"]))
+                chosen.append(best[0] if best else rows[0])
+            worst = min(chosen, key=lambda r: (r["status"] == SCORED, r[metric] if r["status"] == SCORED else -math.inf))
+            scored, reasons = worst["status"] == SCORED, {r["status"] for r in chosen}
+            queries = worst["queries"] or 0
+            why = "not_applicable" if reasons == {NOT_APPLICABLE} else "missing_run"
+            yield Figure(
+                f"{chunking}/{embedder}",
+                worst[metric] if scored else None,
+                queries if scored else 0,
+                0 if why == "not_applicable" else max(1, queries),
+                why=why,
+                detail=f"{worst['index']} {worst['setting']} at selectivity {worst['selectivity']:g}" if scored else worst["reason"],
+            )
+
+
+def _exclusion(gate: Gate, tables: Tables) -> Iterator[Figure]:
+    """Mean over the split's questions with a filter of the share of their eligible gold that the filter excluded."""
+    for table in tables.values():
+        rows = [r for r in table.to_pylist() if r["split"] == gate["split"]]
+        yield _mean(CORPUS, rows, "no_filter" if any(r["reason"] == "no_filter" for r in rows) else "not_applicable")
+
+
+def _parsing(gate: Gate, tables: Tables) -> Iterator[Figure]:
+    """One scope a parser and document class: errors over units for error rates, the mean over documents otherwise."""
+    for parser, table in sorted(tables.items(), key=str):
+        classes: dict[str, list[Row]] = defaultdict(list)
+        for row in table.to_pylist():
+            if row["metric"] == gate["metric"]:
+                classes[row["doc_class"]].append(row)
+        for doc_class, rows in sorted(classes.items()):
+            scope = f"{parser}/{doc_class}"
+            if gate["metric"] not in _RATES:
+                yield _mean(scope, rows, "not_applicable")
+                continue
+            scored = [r for r in rows if r["status"] == SCORED]
+            units = sum(r["units"] for r in scored)
+            value = sum(r["errors"] for r in scored) / units if units else None
+            yield Figure(scope, value, len(scored), _expected(rows), why="missing_run" if _expected(rows) else "not_applicable")
+
+
+def _dedup(gate: Gate, tables: Tables) -> Iterator[Figure]:
+    """The labelled pairs' figure at the setting in force."""
+    for table in tables.values():
+        for row in table.to_pylist():
+            if row["used"]:
+                scored, metric = row["status"] == SCORED, gate["metric"]
+                why = "not_applicable" if row["status"] == NOT_APPLICABLE else "missing_run"
+                pairs = row["labelled_pairs"] if scored else 0
+                expected = 0 if why == "not_applicable" else max(1, row["labelled_pairs"])
+                yield Figure(CORPUS, row[metric], pairs, expected, row[f"{metric}_lower"], row[f"{metric}_upper"], why)
+
+
+_READERS = {
+    "system_summary": _summary,
+    "ann_recall": _ann,
+    "filter_exclusion": _exclusion,
+    "parse_quality": _parsing,
+    "dedup_quality": _dedup,
+}
+
+
+def _mean(scope: str, rows: Iterable[Row], why: str) -> Figure:
+    rows = list(rows)
+    values = [r["value"] for r in rows if r["status"] == SCORED]
+    expected = _expected(rows)
+    if not values:
+        return Figure(scope, None, 0, expected, why="missing_run" if expected or not rows else why)
+    bounded = min(values) >= 0 and max(values) <= 1
+    lower, upper = bounded_mean(values) if bounded else (None, None)
+    return Figure(scope, math.fsum(values) / len(values), len(values), expected, lower, upper)
+
+
+def _expected(rows: Iterable[Row]) -> int:
+    return sum(r["status"] in (SCORED, FAILED, MISSING) for r in rows)
