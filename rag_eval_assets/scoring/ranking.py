@@ -113,14 +113,14 @@ def tie_spread(
     question_of = np.unique(np.array(ids, dtype=object).astype(str), return_inverse=True)[1]
     ranks = runs.column("rank").to_numpy(zero_copy_only=False)
     tied: dict[str, set[str]] = defaultdict(set)
-    order = np.lexsort((ranks, question_of, lane_of))
-    for here, there in pairwise(order):
+    reported = np.lexsort((ranks, question_of, lane_of))
+    for here, there in pairwise(reported):
         same = lane_of[here] == lane_of[there] and question_of[here] == question_of[there]
         if same and scores[here] == scores[there]:
             tied[lanes[here]].add(ids[here])
     tables = {}
     for name, sign in (("lowest", 1), ("mean", 0), ("highest", -1)):
-        order = np.lexsort((ranks, sign * grades, -scores, question_of, lane_of)) if sign else order
+        order = np.lexsort((ranks, sign * grades, -scores, question_of, lane_of)) if sign else reported
         new = np.empty(len(order), dtype=np.int32)
         new[order] = _positions(lane_of[order], question_of[order])
         shuffled = runs.set_column(runs.schema.get_field_index("rank"), "rank", pa.array(np.where(ranks == 0, 0, new), pa.int32()))
