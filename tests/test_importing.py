@@ -167,10 +167,9 @@ def test_scifact_gives_300_release_and_537_development_questions(shared: Path, t
     }  # fmt: skip
     rows = read_golden(target / "golden")
     assert sum(len(row["relevant"]) for row in rows if row["split"] == "release") == 339
-    gold = {
-        split: {r["document"] for row in rows if row["split"] == split for r in row["relevant"]}
-        for split in ("release", "development")
-    }
+    gold: dict[str, set[str]] = {"release": set(), "development": set()}
+    for row in rows:
+        gold[row["split"]] |= {label["document"] for label in row["relevant"]}
     assert not gold["release"] & gold["development"]
     assert len(list((target / "corpus").iterdir())) == 5183
 
@@ -183,7 +182,7 @@ def test_the_canonical_text_of_an_imported_document_is_its_title_and_text_but_fo
     from ingestion.parsers import ParseLimits, ParseRequest, parse_files
     from ingestion.sources import scan
 
-    lines = (shared / "retrieval" / "scifact" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()[::130]
+    lines = (shared / "retrieval" / "scifact" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()[::430]
     corpus = [json.loads(line) for line in lines]
     folder = beir(tmp_path / "beir", corpus, test=f"q0\t{corpus[0]['_id']}\t1\n")
     import_beir(folder, tmp_path / "out")
@@ -197,4 +196,5 @@ def test_the_canonical_text_of_an_imported_document_is_its_title_and_text_but_fo
     parsed = parse_files("unstructured", requests, ParseLimits(workers=1))
     texts = {s["doc_id"]: clean_document(s, rows, "text", policy)["text"] for s, rows in zip(sources, parsed, strict=True)}
     for line in corpus:
-        assert texts[f"{line['_id']}.txt"].split() == f"{line['title']}\n{line['text']}".split()
+        shown = f"{line['title']}\n{line['text']}".replace("\u00ad", "")  # cleaning leaves out what shows nothing
+        assert texts[f"{line['_id']}.txt"].split() == shown.split()

@@ -1,0 +1,162 @@
+"""Settings: every error names file, line and field; names resolve; defaults hold; the folder knows its places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag_eval_assets.settings import DATA_VARIABLE, Folder, Settings, SettingsError, read_settings
+
+MINIMAL = """\
+parsers:
+  text: {kind: unstructured, classes: [text]}
+parser_of:
+  text: text
+chunkings:
+  - {strategy: window, size: [64, 128], overlap: 8}
+  - {strategy: whole}
+retrievers:
+  bm25: {kind: bm25}
+  dense: {kind: dense, chunkings: [whole]}
+systems:
+  first:
+    chunking: whole
+    retriever: bm25
+    depth: 10
+"""
+
+
+def read(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "evaluation.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_settings(path)
+
+
+def complaint(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, text)
+    return [line.replace(f"{tmp_path}/", "") for line in str(caught.value).splitlines()]
+
+
+def test_the_smallest_folder_needs_parsers_chunkings_retrievers_and_systems_only(tmp_path: Path) -> None:
+    found = read(tmp_path, MINIMAL)
+    assert (found.tokenizer, found.sweep.margin, found.nightly.cron) == ("cl100k_base", 0.02, "0 2 * * *")
+    assert complaint(tmp_path, "") == [
+        f"evaluation.yaml:1: {name}: Field required" for name in ("parsers", "parser_of", "chunkings", "retrievers", "systems")
+    ]
+
+
+def test_the_sample_folder_and_the_repository_agree(tmp_path: Path) -> None:
+    assert Folder.from_environment().settings.systems
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("depth: 10", "depht: 10", "15: systems.first.depht: Extra inputs are not permitted"),
+        ("depth: 10", "depth: 0", "15: systems.first.depth: Input should be greater than or equal to 1"),
+        ("depth: 10", "depth: many", "15: systems.first.depth: Input should be a valid integer"),
+        ("depth: 10", "depth: 10\n    top_k: 11", "12: systems.first: Value error, top_k 11 is over depth 10"),
+        ("kind: bm25}", "kind: bm52}", "9: retrievers.bm25.kind: Input should be 'bm25', 'dense' or 'rrf'"),
+        ("kind: bm25}", "kind: rrf}", "9: retrievers.bm25: Value error, 'of' names the fused retrievers"),
+        ("{strategy: whole}", "{strategy: [whole]}", "7: chunkings.1.strategy: Input should be a valid string"),
+        ("classes: [text]", "classes: []", "2: parsers.text.classes: Tuple should have at least 1 item"),
+        ("parsers:", "colour: red\nparsers:", "1: colour: Extra inputs are not permitted"),
+        ("parsers:", "scoring: {ks: [5, 0]}\nparsers:", "1: scoring.ks: Value error, cut-offs must be positive"),
+        ("parsers:", "scoring: {ks: [5, 5]}\nparsers:", "1: scoring.ks: Value error, cut-offs must be positive and differ"),
+        ("parsers:", "nightly: {timezone: Mars/Base}\nparsers:", "1: nightly.timezone: Value error, 'Mars/Base' is no IANA"),
+        ("parsers:", "gates: {g: {source: ann_recall, metric: recall}}\nparsers:", "1: gates.g: Value error, give exactly one of"),
+        ("parsers:", "gates: {G: {source: ann_recall, metric: r, at_least: 1}}\nparsers:", "1: gates.G.[key]: String should match"),
+    ],
+)  # fmt: skip
+def test_a_bad_field_is_named_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    found = complaint(tmp_path, MINIMAL.replace(old, new, 1))
+    assert len(found) == 1
+    assert found[0].startswith(f"evaluation.yaml:{message}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("text: text", "text: txt", "parser_of.text: no parser 'txt'; known: text"),
+        ("  text: text", "  pdf: text", "parser_of.pdf: parser 'text' does not declare class 'pdf' in its classes"),
+        (
+            "chunking: whole",
+            "chunking: page",
+            "systems.first.chunking: no chunking 'page'; known: window-64-o8, window-128-o8, whole",
+        ),
+        ("retriever: bm25", "retriever: splade", "systems.first.retriever: no retriever 'splade'"),
+        ("depth: 10", "depth: 101", "systems.first.depth: 101 is over scoring.depth 100"),
+        ("chunkings: [whole]", "chunkings: [page]", "retrievers.dense.chunkings: no chunking 'page'"),
+        ("kind: dense", "kind: dense, embedder: e5", "retrievers.dense.embedder: no embedder 'e5'"),
+        ("kind: bm25}", "kind: rrf, of: [dense]}", "retrievers.bm25.chunkings: lane 'dense' does not run on all of them"),
+        ("kind: bm25}", "kind: rrf, of: [bm25]}", "retrievers.bm25.of: 'bm25' is no bm25 or dense retriever"),
+        ("parsers:", "ann: {chunkings: [page]}\nparsers:", "ann.chunkings: no chunking 'page'"),
+        ("strategy: whole", "strategy: holistic", "no strategy 'holistic'; known: page, recursive, structural, whole, window"),
+    ],
+)
+def test_a_name_that_stands_for_nothing_is_told_with_where_it_stands(tmp_path: Path, old: str, new: str, message: str) -> None:
+    found = complaint(tmp_path, MINIMAL.replace(old, new, 1))
+    assert any(message in line for line in found)
+
+
+@pytest.mark.parametrize("text", ["a: [1", "\tparsers: 1", "a: b: c", "- 1", "just words", "!!python/object:os.system x"])
+def test_a_text_that_is_no_settings_is_an_error_that_names_a_line(tmp_path: Path, text: str) -> None:
+    assert complaint(tmp_path, text)[0].startswith("evaluation.yaml:1: ")
+
+
+def test_a_missing_file_says_what_a_folder_holds(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"no such file\. An evaluation folder holds evaluation\.yaml, corpus/ and golden/"):
+        read_settings(tmp_path / "evaluation.yaml")
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*Settings.model_fields, "kind"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(change=st.dictionaries(st.sampled_from(sorted(Settings.model_fields)), values, max_size=3))
+def test_whatever_a_setting_holds_only_a_settings_error_escapes(tmp_path: Path, change: dict[str, Any]) -> None:
+    try:
+        read(tmp_path, yaml.safe_dump(yaml.safe_load(MINIMAL) | change))
+    except SettingsError as error:
+        told = str(error)
+    else:
+        told = "evaluation.yaml:"
+    assert "evaluation.yaml:" in told
+
+
+def test_retrievers_run_on_every_chunking_unless_they_name_some(tmp_path: Path) -> None:
+    retrievers = read(tmp_path, MINIMAL).retrievers
+    assert [retrievers["bm25"].runs_on(key) for key in ("whole", "window-64-o8")] == [True, True]
+    assert [retrievers["dense"].runs_on(key) for key in ("whole", "window-64-o8")] == [True, False]
+
+
+def test_where_a_retriever_runs_does_not_shape_its_ranking(tmp_path: Path) -> None:
+    everywhere = read(tmp_path, MINIMAL.replace("kind: dense, chunkings: [whole]", "kind: dense")).retrievers["dense"]
+    assert everywhere.parameters == read(tmp_path, MINIMAL).retrievers["dense"].parameters
+
+
+def test_the_folder_comes_from_the_environment_and_keeps_its_state_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "here"))
+    folder = Folder.from_environment()
+    assert folder.corpus == tmp_path.resolve() / "here" / "corpus"
+    assert folder.stores == tmp_path.resolve() / "here" / ".rag_eval" / "stores"
+
+
+@pytest.mark.parametrize(("storage", "wanted"), [("", ".rag_eval/tables"), ("storage: s3://bucket/x\n", "s3://bucket/x")])
+def test_tables_stand_in_the_state_folder_unless_settings_name_a_place(tmp_path: Path, storage: str, wanted: str) -> None:
+    read(tmp_path, storage + MINIMAL)
+    assert Folder(tmp_path).tables.endswith(wanted)
