@@ -65,10 +65,15 @@ def rank_cutoff(rows: Rows) -> int:
 
 
 def headline(rows: Rows, split: str) -> list[Row]:
-    """Measures of the whole split that a reader looks at first: one cut-off, no chunk units, none that applies nowhere."""
+    """Measures of the whole split that a reader looks at first: one cut-off, no chunk units, none that applies nowhere.
+
+    Precision is left to the full list: with one relevant document a question it says what recall says, divided by k.
+    """
     whole = whole_split(rows, split)
-    ks = (0, rank_cutoff(whole))
-    first = [r for r in whole if r["cutoff"] != "tokens" and r["k"] in ks and r["unit"] != "chunk"]
+    k = rank_cutoff(whole)
+    cut = {(r["metric"], r["unit"]) for r in whole if r["k"] == k and r["cutoff"] == "rank"}
+    first = [r for r in whole if r["cutoff"] != "tokens" and r["unit"] != "chunk" and r["metric"] != "P"]
+    first = [r for r in first if r["k"] == k or (r["k"] == 0 and (r["metric"], r["unit"]) not in cut)]
     return [r for r in first if r["questions"] or r["failed"] or r["missing"]]
 
 
@@ -246,14 +251,17 @@ def stage_name(name: str | None) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------ failures
-def failed_questions(scores: Rows, diagnosis: Rows, split: str, pass_metric: str) -> list[str]:
-    """Questions of a split that the pass metric says failed: a value below 1, or no value where one was due.
+def failed_questions(scores: Rows, diagnosis: Rows, funnel: Rows, split: str, pass_metric: str) -> tuple[list[str], str]:
+    """Failed questions of a split, and what says so: "score", "diagnosis" or "funnel".
 
-    Without one row of that metric the diagnosis says which questions failed.
+    The pass metric says it where it applies to any question: a value below 1, or no value where one was due. Else the diagnosis
+    does; and where no answer can be checked, as with labels on documents alone, questions whose evidence never reached the context.
     """
-    own = [r for r in scores if r["split"] == split and r["metric"] == pass_metric]
-    if own:
-        failed = {r["question_id"] for r in own if (r["value"] is None or r["value"] < 1) and r["status"] != NOT_APPLICABLE}
-    else:
-        failed = {r["question_id"] for r in diagnosis if r["split"] == split and r["reason"] != "not_failed"}
-    return sorted(failed)
+    due = [r for r in scores if r["split"] == split and r["metric"] == pass_metric and r["status"] != NOT_APPLICABLE]
+    if due:
+        return sorted({r["question_id"] for r in due if r["value"] is None or not r["value"] >= 1}), "score"
+    diagnosed = {r["question_id"] for r in diagnosis if r["split"] == split and r["reason"] != "not_failed"}
+    if diagnosed:
+        return sorted(diagnosed), "diagnosis"
+    followed = [r for r in funnel if r["split"] == split and r["status"] == OK]
+    return sorted({r["question_id"] for r in followed if r["lost_at"] not in (None, "answered")}), "funnel"

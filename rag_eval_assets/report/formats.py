@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 DASH = "\u2013"
 MINUS = "\u2212"
@@ -16,6 +16,7 @@ MOST_DECIMALS = 4
 
 _METRICS = {"R": "Recall", "P": "Precision", "Success": "Success", "RR": "MRR", "AP": "MAP", "nDCG": "nDCG"}
 _SIGNIFICANT = 4
+_WIDE = Context(prec=400)  # any float has its digits
 _NOT_SHARES = ("tokens", "seconds", "latency", "bytes", "tau", "kappa", "length_ratio", "rank", "cost")
 
 
@@ -33,21 +34,30 @@ def is_share(name: str, *values: float | None) -> bool:
 
 def _round(value: float, decimals: int, rounding: str) -> Decimal:
     # Decimal of the shortest repr: 0.29 * 100 is 28.999999999999996 in binary and would round outward to 28.9.
-    return Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), rounding=rounding)
+    return Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), rounding, _WIDE)
 
 
 def _sign(text: str, signed: bool) -> str:
     if text.startswith("-"):
-        return text[1:] if not text.strip("-0.%") else MINUS + text[1:]
-    return "+" + text if signed and text.strip("0.%") else text
+        return MINUS + text[1:] if text.strip("-0.") else text[1:]
+    return "+" + text if signed and text.strip("0.") else text
 
 
-def percent(value: float | None, decimals: int = 1, *, rounding: str = ROUND_HALF_EVEN, signed: bool = False) -> str:
-    """A share as percent, 0.0955 -> 9.6%; a dash where there is no finite number."""
+def _hundredfold(value: float | None, decimals: int, rounding: str, signed: bool) -> str:
     if value is None or not math.isfinite(value):
         return DASH
-    scaled = _round(value, decimals + 2, rounding).scaleb(2)
-    return _sign(f"{scaled:.{decimals}f}%", signed)
+    return _sign(f"{_round(value, decimals + 2, rounding).scaleb(2, _WIDE):.{decimals}f}", signed)
+
+
+def percent(value: float | None, decimals: int = 1, *, rounding: str = ROUND_HALF_EVEN) -> str:
+    """A share as percent, 0.0956 -> 9.6%; a dash where there is no finite number."""
+    said = _hundredfold(value, decimals, rounding, False)
+    return said if said == DASH else said + "%"
+
+
+def points(value: float | None, decimals: int = 1, *, rounding: str = ROUND_HALF_EVEN) -> str:
+    """A difference of shares in percentage points with its sign and no unit, 0.0371 -> +3.7; a dash for none."""
+    return _hundredfold(value, decimals, rounding, True)
 
 
 def plain(value: float | None, *, rounding: str = ROUND_HALF_EVEN, signed: bool = False) -> str:
@@ -61,22 +71,37 @@ def plain(value: float | None, *, rounding: str = ROUND_HALF_EVEN, signed: bool 
     return _sign(f"{_round(value, decimals, rounding):,f}", signed)
 
 
-def measured(value: float | None, share: bool, decimals: int = 1, *, signed: bool = False) -> str:
+def fixed(value: float | None, decimals: int = 3) -> str:
+    """A number with a set count of decimals, for coefficients and ratios around 1; a dash for none."""
+    return DASH if value is None or not math.isfinite(value) else _sign(f"{value:.{decimals}f}", False)
+
+
+def measured(value: float | None, share: bool, decimals: int = 1) -> str:
     """A value in percent or plain."""
-    return percent(value, decimals, signed=signed) if share else plain(value, signed=signed)
+    return percent(value, decimals) if share else plain(value)
 
 
-def interval(lower: float | None, upper: float | None, share: bool = True, decimals: int = 1, *, signed: bool = False) -> str:
+def difference(value: float | None, share: bool) -> str:
+    """A difference with its sign: in points of a share, else plain."""
+    return points(value) if share else plain(value, signed=True)
+
+
+def interval(lower: float | None, upper: float | None, share: bool = True, decimals: int = 1) -> str:
     """An interval rounded outward, so that what is printed never claims more than what was computed; empty for none."""
     if lower is None or upper is None or not (math.isfinite(lower) and math.isfinite(upper)):
         return ""
     if share:
-        low = percent(lower, decimals, rounding=ROUND_FLOOR, signed=signed)
-        high = percent(upper, decimals, rounding=ROUND_CEILING, signed=signed)
-    else:
-        low = plain(lower, rounding=ROUND_FLOOR, signed=signed)
-        high = plain(upper, rounding=ROUND_CEILING, signed=signed)
-    return f"[{low}, {high}]"
+        return f"[{percent(lower, decimals, rounding=ROUND_FLOOR)}, {percent(upper, decimals, rounding=ROUND_CEILING)}]"
+    return f"[{plain(lower, rounding=ROUND_FLOOR)}, {plain(upper, rounding=ROUND_CEILING)}]"
+
+
+def difference_interval(lower: float | None, upper: float | None, share: bool) -> str:
+    """The interval of a difference, signed and rounded outward; empty for none."""
+    if lower is None or upper is None or not (math.isfinite(lower) and math.isfinite(upper)):
+        return ""
+    if share:
+        return f"[{points(lower, rounding=ROUND_FLOOR)}, {points(upper, rounding=ROUND_CEILING)}]"
+    return f"[{plain(lower, rounding=ROUND_FLOOR, signed=True)}, {plain(upper, rounding=ROUND_CEILING, signed=True)}]"
 
 
 def telling_decimals(threshold: float | None, values: Iterable[float | None]) -> int:

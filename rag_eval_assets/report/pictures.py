@@ -78,19 +78,19 @@ def _themed(svg: str, title: str) -> bytes:
     body = re.sub(r"<!--.*?-->\s*|(?<=>)\s+(?=<)", "", body, flags=re.DOTALL)
     body = body.replace("DejaVuSans-", "g")  # the name of a glyph is repeated at each letter
     body = re.sub(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)', lambda found: _hundredths(found[0]), body)
-    head = f"<title>{escape(title)}</title><style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>"
+    head = f"<title>{escape(formats.label(title, 200))}</title><style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>"
     end = body.index(">") + 1
     return (body[:end] + head + body[end:]).encode()
 
 
 def _draw(title: str, inches: float, paint: Callable[[Figure], None]) -> bytes:
-    import matplotlib
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with _LOCK, matplotlib.rc_context(), warnings.catch_warnings():
+    with _LOCK, mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # drawn as a box: the table beside it has the name
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
         figure = Figure(figsize=(_WIDTH, inches), layout="constrained")
         paint(figure)
         out = io.StringIO()

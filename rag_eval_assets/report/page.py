@@ -1,0 +1,120 @@
+"""The release report: one self-contained HTML page of what every table says.
+
+What belongs here: putting the sections on the page. What does not: what a section shows (`sections`), how it looks
+(`templates/`) and writing the page anywhere. The page loads nothing, runs nothing, names no time: the same rows give the same
+bytes. Autoescaping is on for every template, and the page's own content security policy forbids scripts and all loading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+from rag_eval_assets.report import facts, formats, sections
+from rag_eval_assets.report.facts import Row
+
+READS: dict[str, tuple[str, ...]] = {
+    "system_specs": ("system", "chunking", "retriever", "reranker", "depth", "top_k", "token_budget", "reader"),
+    "system_summary": (
+        "metric", "k", "cutoff", "unit", "stage", "split", "slice", "slice_value", "mean", "lower", "upper", "observed", "if_failed_zero",
+        "if_failed_one", "questions", "scored", "failed", "not_applicable", "missing", "method",
+    ),
+    "gate_results": (
+        "gate", "scope", "value", "lower", "upper", "threshold", "direction", "questions", "coverage", "decision", "decision_reason",
+        "starting_value", "detail",
+    ),
+    "chunk_sweep": (
+        "chunking", "retriever", "metric", "k", "cutoff", "unit", "questions", "failed", "mean", "lower", "upper", "difference",
+        "difference_lower", "difference_upper", "chunks", "index_tokens", "verdict", "detail",
+    ),
+    "ann_recall": (
+        "embedder", "index", "setting", "selectivity", "k", "recall_mean", "recall_p5", "recall_by_id", "ndcg_cost",
+        "distance_computations", "bytes", "recommended", "status", "reason",
+    ),
+    "parse_quality": ("doc_id", "doc_class", "metric", "item", "value", "errors", "units", "policy", "status"),
+    "parsed_documents": ("doc_id", "doc_class", "status", "reason", "detail"),
+    "documents": ("doc_id", "doc_class", "parser", "status", "reason", "detail"),
+    "near_duplicates": ("row", "relation", "kept"),
+    "cleaning_quality": ("measure", "scope", "value", "numerator", "denominator", "lower", "upper", "status", "reason", "detail"),
+    "dedup_quality": (
+        "permutations", "bands", "threshold", "labelled_pairs", "used", "status", "reason",
+        *(f"{name}{end}" for name in ("precision", "recall", "false_merge_rate", "missed_merge_rate") for end in ("", "_lower", "_upper")),
+    ),
+    "golden_coverage": ("kind", "split", "intent", "doc_class", "language", "other", "questions", "value", "detail"),
+    "golden_questions": ("question_id", "text", "reference_answer", "answerable", "split", "language", "intent", "kinds"),
+    "golden_evidence": (
+        "question_id", "group", "doc_id", "kept_doc_id", "quotation", "start", "end", "match", "similarity", "lost_at", "found_text",
+        "entitled",
+    ),
+    "evidence_funnel": ("question_id", "split", "group", "lost_at", "open_next", "cited", "best_rank", "status", "reason", "detail"),
+    "contexts": ("question_id", "passages", "tokens", "cut_by_top_k", "cut_by_budget", "status", "reason"),
+    "answers": ("question_id", "answer", "refused", "citations", "status", "reason", "detail"),
+    "system_scores": ("question_id", "split", "metric", "value", "status", "reason", "explanation"),
+    "diagnosis": ("question_id", "split", "intervention", "recovered", "label", "why", "reason"),
+    "comparison": (
+        "baseline", "metric", "k", "cutoff", "unit", "split", "difference", "lower", "upper", "paired", "missing", "decision",
+        "decision_reason", "what_changed", "status", "reason", "detail",
+    ),
+    "judge_audit": ("reason",),
+}  # fmt: skip
+"""The tables the page reads, each with the columns it reads. Of parsed_documents rows that did not fail may be left out."""
+
+_TEMPLATES = "templates"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("rag_eval_assets.report", _TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["plural"] = formats.plural
+    return environment
+
+
+def template_identity() -> str:
+    """SHA-256 over the names and texts of the templates: they shape the page and are no Python module."""
+    identity = hashlib.sha256()
+    folder = files("rag_eval_assets.report") / _TEMPLATES
+    for path in sorted(folder.iterdir(), key=lambda p: p.name):
+        identity.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return identity.hexdigest()
+
+
+def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: str, pass_metric: str = "correct") -> str:
+    """The page of the evaluation `name` from `tables`: asset -> partition (None without) -> rows as in `rag_eval_assets.tables`.
+
+    A table that is missing or empty leaves its section saying so. `pass_metric` is the answer metric that says which questions
+    failed. The page is about the release split where that was scored, and says which split it shows.
+    """
+    split = facts.headline_split(sections.parts_of(tables, "system_summary").values())
+    questions = [r for r in sections.rows_of(tables, "golden_questions") if r["split"] == split]
+    shown: dict[str, Any] = {
+        "name": formats.label(name, 120),
+        "split": split,
+        "questions": len(questions),
+        "unanswerable": sum(not r["answerable"] for r in questions),
+        "documents": len({r["doc_id"] for r in sections.rows_of(tables, "documents") if r["status"] == "ok"}),
+        "pass_metric": formats.metric_name(pass_metric),
+        "gates": sections.gates(tables),
+        "scores": sections.scores(tables, split, pass_metric),
+        "sweep": sections.sweep(tables),
+        "index": sections.index(tables),
+        "parsing": sections.parsing(tables),
+        "funnels": sections.funnels(tables, split),
+        "baselines": sections.baselines(tables),
+        "slices": sections.slices(tables, split, pass_metric),
+        "golden": sections.golden(tables, split),
+        "parse_failures": sections.parse_failures(tables),
+        "failures": sections.failures(tables, split, pass_metric),
+        "cleaning": sections.cleaning(tables),
+    }
+    return _environment().get_template("page.html.j2").render(shown)
