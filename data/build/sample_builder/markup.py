@@ -27,7 +27,10 @@ class ContentError(ValueError):
 
 @dataclass(frozen=True)
 class Block:
-    """One block: heading, paragraph, bullet, number, table, footnote, callout, code or pagebreak."""
+    """One block: heading, paragraph, bullet, number, table, footnote, callout, code, figure or pagebreak.
+
+    A figure is a drawing of labelled boxes, its labels in `rows`: text that stands in a picture only.
+    """
 
     kind: str
     text: str = ""
@@ -103,6 +106,10 @@ def parse_blocks(source: str, name: str) -> tuple[Block, ...]:
             blocks.append(Block("pagebreak"))
             at += 1
             continue
+        if line.startswith("!figure "):
+            blocks.append(Block("figure", rows=tuple((label.strip(),) for label in line.removeprefix("!figure ").split("|"))))
+            at += 1
+            continue
         if heading := re.match(r"(#{1,4}) (.+)", line):
             blocks.append(Block("heading", heading[2].strip(), level=len(heading[1])))
             at += 1
@@ -168,6 +175,8 @@ def quotable(blocks: Sequence[Block]) -> str:
             out += [" | ".join(unmarked(cell) for cell in row) for row in block.rows]
         elif block.kind == "code":
             out.append(block.text)
+        elif block.kind == "figure":
+            out += [label for (label,) in block.rows]
         elif block.kind != "pagebreak":
             out.append(unmarked(block.text))
     return "\n".join(out)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sample_builder.markup import BOLD, LINK, NOTE_MARK, Block, Rendition, block_text
+from sample_builder.markup import BOLD, LINK, NOTE_MARK, Block, ContentError, Rendition, block_text
 
 FACES = {
     "serif": ("tiro", "tibo"),
@@ -20,6 +20,7 @@ FACES = {
 PAGE_SIZES = {"a4": (595.0, 842.0), "a5": (420.0, 595.0), "booklet": (498.0, 708.0), "slip": (420.0, 430.0), "letter": (612.0, 792.0)}
 VOWELS = set("aeiouyäöüé")
 SUPERSCRIPT = 0.65
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Fragment = tuple[str, str]  # text and style: r regular, b bold, s superscript
 
@@ -34,7 +35,8 @@ class Line:
 
     @property
     def text(self) -> str:
-        return " ".join("".join(t for t, _ in word) for word in self.words)
+        """The words as read; footnote marks are raised digits."""
+        return " ".join("".join(t.translate(RAISED) if style == "s" else t for t, style in word) for word in self.words)
 
     @property
     def notes(self) -> list[int]:
@@ -43,9 +45,10 @@ class Line:
 
 @dataclass
 class Page:
-    """What stands on one page, in reading order: (block index, text) pieces."""
+    """What stands on one page, in reading order: (block index, text) pieces, and the footnotes below them."""
 
     pieces: list[tuple[int, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def fragments(text: str, style: str = "r") -> list[list[Fragment]]:
@@ -133,7 +136,7 @@ class Typesetter:
             for line in self._break(f"{number} {note.text}", self.column_width, size):
                 self._draw_line(line, self.left, y + size, size)
                 y += size * 1.25
-            self.pages[-1].pieces.append((self.rendition.blocks.index(note), block_text(note)))
+            self.pages[-1].notes.append(block_text(note))
         self.column_notes = []
 
     @property
@@ -219,12 +222,12 @@ class Typesetter:
             pieces.append((index, text))
 
     def _set(self, index: int, text: str, *, size: float, style: str = "r", indent: float = 0, label: str = "", lead: float = 1.32,
-             before: float = 0, after: float = 6, keep: int = 1, width: float | None = None) -> None:
+             before: float = 0, after: float = 6, keep: int = 1, follow: float = 0, width: float | None = None) -> None:
         width = (width or self.column_width) - indent
         lines = self._break(text, width, size, style)
         if self.y > self.top:
             self.y += before
-        if self._room() < min(keep, len(lines)) * size * lead:
+        if self._room() < min(keep, len(lines)) * size * lead + follow:
             self._next_column()
         for number, line in enumerate(lines):
             notes = [n for n in line.notes if n in self.notes and n not in self.placed_notes]
@@ -243,15 +246,16 @@ class Typesetter:
 
     # ------------------------------------------------------------------------------------------------------ tables
     def _table(self, index: int, block: Block) -> None:
-        size, pad = self.size * 0.9, 4.0
-        columns = len(block.rows[0])
-        natural = [max(self._natural(row[c], size, r == 0) for r, row in enumerate(block.rows)) + 2 * pad + 1 for c in range(columns)]
-        least = [
-            max(self._measure(w, size) for r, row in enumerate(block.rows) for w in (fragments(row[c], "b" if r == 0 else "r") or [[]]))
-            + 2 * pad + 1
-            for c in range(columns)
-        ]
-        total = self.column_width
+        pad, total = 4.0, self.column_width
+        columns = range(len(block.rows[0]))
+        for scale in (0.9, 0.82, 0.74, 0.66):  # a narrow column gets a smaller table, not a table that runs out of it
+            size = self.size * scale
+            natural = [max(self._natural(row[c], size, r == 0) for r, row in enumerate(block.rows)) + 2 * pad + 1 for c in columns]
+            least = [max(self._longest(row[c], size, r == 0) for r, row in enumerate(block.rows)) + 2 * pad + 1 for c in columns]
+            if sum(least) <= total:
+                break
+        else:
+            raise ContentError(f"{self.rendition.path}: table at {block.rows[0]!r} is too wide for its column")
         if sum(natural) <= total:
             widths = [w + (total - sum(natural)) * w / sum(natural) for w in natural]
         else:
@@ -263,7 +267,8 @@ class Typesetter:
             for r, row in enumerate(block.rows)
         ]
         heights = [max(len(cell) for cell in row) * size * 1.22 + 2 * pad - 1 for row in set_rows]
-        if self._room() < sum(heights[:3]):
+        whole = sum(heights) < 0.6 * (self.bottom - self.top)  # only a long table is split
+        if self._room() < sum(heights if whole else heights[:3]):
             self._next_column()
         self._row_line(widths)
         for r, row in enumerate(set_rows):
@@ -276,10 +281,34 @@ class Typesetter:
             self._record(index, ("\n" if r else "") + " ".join(block_text(Block("paragraph", c)) for c in block.rows[r] if c))
         self.y += 9
 
+    def _figure(self, labels: Sequence[str]) -> None:
+        """A drawing of labelled boxes joined by lines, put on the page as a picture: no text layer, no entry in the record."""
+        drawing = self.mu.open()
+        step, width, height = 34.0, self.column_width, 20 + 34.0 * len(labels)
+        canvas = drawing.new_page(width=width, height=height)
+        writer = self.mu.TextWriter(canvas.rect)
+        canvas.draw_rect((8, 10, 96, height - 14), width=1)
+        writer.append((22, height / 2), "X5  board", font=self.fonts["b"], fontsize=10)
+        for number, label in enumerate(labels):
+            y = 14 + step * number
+            canvas.draw_rect((170, y, width - 10, y + 24), width=1)
+            canvas.draw_line((96, y + 12), (170, y + 12), width=1)
+            writer.append((180, y + 16), label, font=self.fonts["r"], fontsize=10)
+        writer.write_text(canvas)
+        if self._room() < height:
+            self._next_column()
+        box = self.mu.Rect(self.left, self.y, self.left + width, self.y + height)
+        pixels = canvas.get_pixmap(dpi=130, colorspace=self.mu.csGRAY)
+        self.page.insert_image(box, stream=pixels.tobytes("png"))
+        self.y += height + 8
+
     def _natural(self, cell: str, size: float, header: bool) -> float:
         words = fragments(cell, "b" if header else "r")
         space = self.fonts["r"].text_length(" ", size)
         return sum(self._measure(w, size) for w in words) + space * max(0, len(words) - 1)
+
+    def _longest(self, cell: str, size: float, header: bool) -> float:
+        return max((self._measure(word, size) for word in fragments(cell, "b" if header else "r")), default=0.0)
 
     def _row_line(self, widths: Sequence[float]) -> None:
         self.page.draw_line((self.left, self.y), (self.left + sum(widths), self.y), width=0.6)
@@ -313,7 +342,7 @@ class Typesetter:
                         self.top = self.y  # columns of the first page start below the title
                 else:
                     factor = {2: 1.28, 3: 1.1, 4: 1.0}[block.level]
-                    self._set(index, block.text, size=size * factor, style="b", before=6, after=3, keep=4, lead=1.25)
+                    self._set(index, block.text, size=size * factor, style="b", before=6, after=3, lead=1.25, follow=3 * size)
             elif block.kind == "paragraph":
                 self._set(index, block.text, size=size, keep=2)
             elif block.kind == "bullet":
@@ -327,6 +356,8 @@ class Typesetter:
                     page.draw_line((self.left + 2, top + 3), (self.left + 2, self.y - 5), width=1.6)
             elif block.kind == "table":
                 self._table(index, block)
+            elif block.kind == "figure":
+                self._figure([label for (label,) in block.rows])
             elif block.kind == "code":
                 for line in block.text.split("\n"):
                     self._set(index, line, size=size * 0.9, indent=8, after=0)
@@ -373,7 +404,7 @@ class Typesetter:
 
     def page_texts(self) -> list[str]:
         """The text of each page in reading order, without running heads: a block a line."""
-        return ["\n".join(text.rstrip() for _, text in page.pieces) + "\n" for page in self.pages]
+        return ["\n".join([*(text.rstrip() for _, text in page.pieces), *page.notes]) + "\n" for page in self.pages]
 
 
 def render(rendition: Rendition) -> tuple[bytes, list[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from sample_builder.markup import NOTE_MARK, Rendition, plain
+from sample_builder.markup import NOTE_MARK, Block, Rendition, plain
 
 
 def markdown(rendition: Rendition) -> bytes:
@@ -42,6 +42,11 @@ def markdown(rendition: Rendition) -> bytes:
     return ("".join(parts) + "\n").encode("utf-8")
 
 
+def underline(block: Block) -> str:
+    """The line typed under a heading."""
+    return ("=" if block.level == 1 else "-") * len(plain(block.text))
+
+
 def text(rendition: Rendition) -> bytes:
     """Typed text: wrapped lines, underlined headings, aligned table columns. `encoding` in the header; `width` of a line."""
     width = int(rendition.options.get("width", 78))
@@ -50,7 +55,7 @@ def text(rendition: Rendition) -> bytes:
     for block in rendition.blocks:
         content = plain(NOTE_MARK.sub(r" (\1)", block.text))
         if block.kind == "heading":
-            out = content + "\n" + ("=" if block.level == 1 else "-") * len(content)
+            out = f"{content}\n{underline(block)}"
         elif block.kind == "bullet":
             out = textwrap.fill(content, width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
         elif block.kind == "number":

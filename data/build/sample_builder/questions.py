@@ -74,7 +74,7 @@ def _row(raw: Mapping[str, Any], split: str, evidence: list[dict[str, Any]], cal
     row: dict[str, Any] = {
         "id": raw["id"],
         "question": raw["q"],
-        "reference_answer": raw.get("a"),
+        "reference_answer": None if raw.get("a") is None else str(raw["a"]),
         "answerable": bool(evidence),
         "split": split,
         "language": raw.get("lang", "en"),

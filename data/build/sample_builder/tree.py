@@ -35,9 +35,15 @@ def render(rendition: Rendition) -> tuple[bytes, list[str]]:
 
 
 def flowing_text(rendition: Rendition) -> str:
-    """The text of a format without pages, a block a line. List numbers are typed only where the file holds them as text."""
-    numbered = rendition.format == "txt"
-    return "\n".join(block_text(b, numbered=numbered) for b in rendition.blocks if b.kind != "pagebreak") + "\n"
+    """The text of a format without pages, a block a line."""
+    typed = rendition.format == "txt"  # list numbers and the lines under headings are characters there
+    lines: list[str] = []
+    for block in rendition.blocks:
+        if block.kind != "pagebreak":
+            lines.append(block_text(block, numbered=typed))
+        if typed and block.kind == "heading":
+            lines.append(plainfiles.underline(block))
+    return "\n".join(lines) + "\n"
 
 
 def references(rendition: Rendition, pages: list[str]) -> dict[str, str]:
