@@ -158,7 +158,6 @@ def to_dagster(
         name=asset.name,
         ins={t: dg.AssetIn(t, partition_mapping=_mapping(graph, asset.name, t)) for t in asset.inputs},
         partitions_def=grids[contract.family],
-        backfill_policy=dg.BackfillPolicy.multi_run(1) if contract.family else None,
         code_version=graph.dagster_code_version(asset.name),
         group_name=contract.group,
         description=f"{asset.description}\n\nA row is {contract.row}; key: {', '.join(contract.key)}.",

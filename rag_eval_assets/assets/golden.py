@@ -5,9 +5,6 @@ What belongs here: which inputs each reads. What does not: reading and checking 
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pyarrow as pa
 
 from ingestion import evidence
@@ -23,11 +20,6 @@ from rag_eval_assets.tables import OK
 def golden_questions(step: Step) -> Product:
     """The golden set: questions with reference answers, evidence, splits, slices, entitlement and filters."""
     return Product(golden.read_golden(step.folder.golden, {row["doc_id"] for row in scan_corpus(step)}))
-
-
-def entitled(question: dict[str, Any], document: dict[str, Any]) -> bool:
-    """Whether the question's caller may read the document."""
-    return filters.entitled(json.loads(question["entitlement"]), document)
 
 
 @table_asset(
@@ -63,7 +55,7 @@ def golden_evidence(
         {doc_id: "\n\n".join(parts) for doc_id, parts in parsed.items()},
         by(texts, "doc_id"),
         by((row for row in near_duplicates.to_pylist() if row["row"] == "document"), "doc_id"),
-        entitled,
+        filters.entitled,
     )
     lost = sum(row["lost_at"] is not None for row in rows)
     return Product(rows, notes={"evidence_lost": lost})

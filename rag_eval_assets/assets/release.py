@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.generation import readers
+from rag_eval_assets.generation import context, readers
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
 from rag_eval_assets.scoring import comparison as comparing
@@ -97,6 +97,8 @@ def diagnosis(
             answers.to_pylist(),
             system_scores.to_pylist(),
             readers.read,
+            assemble=context.assemble,
+            pass_metric=step.settings.scoring.pass_metric,
         )
     )
 
@@ -179,7 +181,7 @@ def gate_results(
     "judge_audit",
     kinds=["html"],
     columns={"documents": ("doc_id", "doc_class", "parser", "status", "reason", "detail")},
-    settings=lambda s, p: {"name": s.name},
+    settings=lambda s, p: {"name": s.name, "pass_metric": s.scoring.pass_metric},
     modules=lambda s, p: ["rag_eval_assets.report.page"],
     libraries=["matplotlib", "jinja2"],
 )
@@ -187,7 +189,7 @@ def release_report(step: Step, **tables: pa.Table | dict[str, pa.Table]) -> Prod
     """One self-contained page: decisions, scores with intervals, sweep, index, parsing, funnel, and every failure with its evidence."""
     shown = {name: dict(table) if isinstance(table, dict) else {None: table} for name, table in tables.items()}
     rows = {name: {key: table.to_pylist() for key, table in parts.items()} for name, parts in shown.items()}
-    html = page.render(rows, name=step.settings.name)
+    html = page.render(rows, name=step.settings.name, pass_metric=step.settings.scoring.pass_metric)
     decisions = {row["decision"] for row in rows["gate_results"][None]}
     worst = next((d for d in ("FAIL", "INSUFFICIENT_EVIDENCE", "PASS") if d in decisions), "no gates")
     return Product([{"name": "report", "facts_sha256": facts(rows), "decision": worst, "html": html}])

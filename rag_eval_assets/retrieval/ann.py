@@ -346,6 +346,11 @@ def _recommend(rows: Sequence[dict[str, Any]], minimum_recall: float) -> None:
         cheapest["recommended"] = True
 
 
+def not_measured(embedder: str, k: int) -> dict[str, Any]:
+    """The one row of a chunking that no system retrieves from and that settings do not name."""
+    return _not_applicable(embedder, k, "not_used")
+
+
 def _not_applicable(embedder: str, k: int, reason: str) -> dict[str, Any]:
     return {
         "embedder": embedder,
