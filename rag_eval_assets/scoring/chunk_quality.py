@@ -69,8 +69,8 @@ class _Chunks:
                 near = self.touching((position, end))
                 if not near:
                     break
-                begun = [chunk for chunk in near if chunk[0] <= position] or near[:1]
-                chosen.append(max(begun, key=lambda chunk: chunk[1]))
+                position = max(position, near[0][0])
+                chosen.append(max((chunk for chunk in near if chunk[0] <= position), key=lambda chunk: chunk[1]))
                 position = chosen[-1][1]
         return chosen
 

@@ -24,7 +24,7 @@ def test_vocabulary_and_pattern_are_the_published_ones(name: str, monkeypatch: p
     assert tokenizers._BYTE_PAIR[name] == (wanted[0], pattern)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(text=MIXED)
 @pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
 def test_byte_pair_counts_equal_an_independent_implementation(name: str, text: str) -> None:
