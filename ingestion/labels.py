@@ -1,0 +1,215 @@
+"""What people checked by hand: reference transcripts and tables (`references/`), and quality labels (`labels/`).
+
+What belongs here: reading those folders into rows, and refusing what cannot be used with file, line and mend. What does not:
+comparing anything with them (`transcripts`, `tables`, `cleaning`, `dedup`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import unicodedata
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "boilerplate": ("quotation",),
+    "language": (),
+    "pii": ("quotation",),
+    "duplicate": ("other_document",),
+    "cut": ("quotation",),
+    "judgment": ("question", "answer"),
+}
+"""Kinds of label, each with the fields it needs beside `kind`, `document` and `value`."""
+
+VALUES: dict[str, tuple[str, ...]] = {
+    "boilerplate": ("yes", "no", "boilerplate", "content"),
+    "duplicate": ("yes", "no"),
+    "cut": ("yes", "no"),
+}
+"""Values that a kind allows; a language is an ISO 639-1 code, a PII type `none` says that the document holds none."""
+
+FIELDS = ("kind", "document", "other_document", "quotation", "value", "annotator", "question", "answer")
+
+_JUDGED = ("kind", "doc_id", "other_doc_id", "quotation", "annotator", "question_id", "answer")
+_PAGE = re.compile(r"(?P<doc>.+)\.p(?P<number>\d+)", re.S)
+_TABLE = re.compile(r"(?P<doc>.+)\.t(?P<number>\d+)", re.S)
+_LANGUAGE = re.compile(r"[a-z]{2}")
+
+
+class LabelError(ValueError):
+    """Labels or references that cannot be used: one line a problem, each naming file (and line), id and the mend."""
+
+
+def read_references(folder: Path, doc_ids: Collection[str]) -> list[dict[str, Any]]:
+    """Rows of `reference_transcripts`, in order of (doc_id, kind, item). An absent folder gives no rows.
+
+    Layout: `text/<doc_id>.txt` (whole document, item 0), `text/<doc_id>.p<N>.txt` (page N, from 1), `tables/<doc_id>.t<N>.html`.
+    A transcript holds what a reader reads: running heads, page numbers and site navigation are left out of it. Raises LabelError.
+    """
+    known = set(doc_ids)
+    rows: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for path in _files(folder):
+        shown = path.relative_to(folder).as_posix()
+        try:
+            rows.append(_reference(path, unicodedata.normalize("NFC", shown), known))
+        except (ValueError, OSError) as error:
+            problems.append(f"{folder.name}/{shown}: {error}")
+    rows.sort(key=lambda row: (row["doc_id"], row["kind"], row["item"]))
+    for one, two in itertools.pairwise(rows):
+        if (one["doc_id"], one["kind"], one["item"]) == (two["doc_id"], two["kind"], two["item"]):
+            problems.append(f"{folder.name}/{two['file']}: stands for the same item as {one['file']}; remove one of them")
+    if problems:
+        raise LabelError("\n".join(problems))
+    return rows
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def _reference(path: Path, shown: str, known: set[str]) -> dict[str, Any]:
+    kind_folder, _, rest = shown.partition("/")
+    if kind_folder == "text" and rest.endswith(".txt"):
+        kind, name, pattern = "text", rest.removesuffix(".txt"), _PAGE
+    elif kind_folder == "tables" and rest.endswith(".html"):
+        kind, name, pattern = "table", rest.removesuffix(".html"), _TABLE
+    else:
+        raise ValueError("is no text/<document>[.p<N>].txt and no tables/<document>.t<N>.html; rename or remove it")
+    numbered = pattern.fullmatch(name)
+    if kind == "text" and name in known:
+        if numbered and numbered["doc"] in known:
+            raise ValueError(f"stands for the document {name!r} and for a page of {numbered['doc']!r}; give one another id")
+        doc_id, item = name, 0
+    elif numbered and numbered["doc"] in known:
+        doc_id, item = numbered["doc"], int(numbered["number"])
+        if kind == "text" and item == 0:
+            raise ValueError("pages count from 1; rename it to .p1.txt or to the whole document")
+    else:
+        raise ValueError(f"names no document of the corpus ({name!r}); rename it or remove it")
+    try:
+        content = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8; save it as UTF-8") from None
+    if kind == "table":
+        from ingestion.tables import table_text
+
+        text = table_text(content)
+        if text is None:
+            raise ValueError("holds no <table>; write the reference table as HTML")
+    else:
+        text = content
+    return {
+        "doc_id": doc_id,
+        "kind": kind,
+        "item": item,
+        "page": item if kind == "text" and item else None,
+        "text": text,
+        "html": content if kind == "table" else None,
+        "file": shown,
+    }
+
+
+def read_labels(folder: Path, doc_ids: Collection[str]) -> list[dict[str, Any]]:
+    """Rows of `quality_labels` from `labels/*.jsonl`, in order of label_id. An absent folder gives no rows.
+
+    One object a line: kind, document, value, and where the kind needs them other_document, quotation, question, answer;
+    annotator is free. The documents of a pair are put in order, so a pair is one label whichever way round it was written.
+    Raises LabelError with every problem found.
+    """
+    known = set(doc_ids)
+    rows: dict[str, dict[str, Any]] = {}
+    verdicts: dict[tuple[Any, ...], dict[str, Any]] = {}
+    problems: list[str] = []
+    for path in _files(folder):
+        if path.suffix != ".jsonl":
+            problems.append(f"{folder.name}/{path.name}: labels stand in .jsonl files; rename or remove it")
+            continue
+        shown = path.relative_to(folder).as_posix()
+        try:
+            lines = path.read_bytes().decode("utf-8-sig").split("\n")
+        except UnicodeDecodeError:
+            problems.append(f"{folder.name}/{shown}: is not UTF-8; save it as UTF-8")
+            continue
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            where = f"{folder.name}/{shown}:{number}"
+            try:
+                row = _label(line, known, shown, number)
+            except ValueError as error:
+                problems.append(f"{where}: {error}")
+                continue
+            if other := rows.get(row["label_id"]):
+                problems.append(f"{where}: repeats the label at {folder.name}/{other['file']}:{other['line']}; remove one")
+            elif (other := verdicts.setdefault(tuple(row[name] for name in _JUDGED), row)) is not row:
+                problems.append(
+                    f"{where}: says {row['value']!r} of what {folder.name}/{other['file']}:{other['line']} calls {other['value']!r}; "
+                    "keep one, or name two annotators"
+                )
+            rows[row["label_id"]] = row
+    if problems:
+        raise LabelError("\n".join(problems))
+    return [rows[label_id] for label_id in sorted(rows)]
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"field {doubled[0]!r} stands twice; keep one")
+    return dict(pairs)
+
+
+def _label(line: str, known: set[str], file: str, number: int) -> dict[str, Any]:
+    try:
+        raw = json.loads(line, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON ({error.msg} at character {error.pos}); one object a line") from None
+    if not isinstance(raw, dict):
+        raise ValueError('must be one object, such as {"kind": "language", "document": "a.pdf", "value": "nl"}')
+    for name, value in raw.items():
+        if name not in FIELDS:
+            raise ValueError(f"unknown field {name!r}; known: {', '.join(FIELDS)}")
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"field {name!r} must be text, not {json.dumps(value)}")
+        if value is not None and not value.strip():
+            raise ValueError(f"field {name!r} is empty; fill it or leave it out")
+    kind = raw.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"kind {kind!r} is not known; known: {', '.join(KINDS)}")
+    for name in ("document", "value", *KINDS[kind]):
+        if not raw.get(name) and not (kind == "pii" and name == "quotation" and raw.get("value") == "none"):
+            raise ValueError(f"a label of kind {kind!r} needs the field {name!r}")
+    if raw.get("other_document") and kind != "duplicate":
+        raise ValueError(f"field 'other_document' means nothing for kind {kind!r}; leave it out")
+    documents = [unicodedata.normalize("NFC", raw[name]) for name in ("document", "other_document") if raw.get(name)]
+    for doc_id in documents:
+        if doc_id not in known:
+            raise ValueError(f"document {doc_id!r} is not in the corpus; mend the id or remove the label")
+    if len(documents) == 2 and documents[0] == documents[1]:
+        raise ValueError(f"pairs document {documents[0]!r} with itself; name two documents")
+    if kind in VALUES and raw["value"] not in VALUES[kind]:
+        raise ValueError(f"value {raw['value']!r} of kind {kind!r} must be one of {', '.join(VALUES[kind])}")
+    if kind == "language" and not _LANGUAGE.fullmatch(raw["value"]):
+        raise ValueError(f"value {raw['value']!r} is no ISO 639-1 code such as nl")
+    documents.sort()
+    row = {
+        "kind": kind,
+        "doc_id": documents[0],
+        "other_doc_id": documents[1] if len(documents) == 2 else None,
+        "quotation": raw.get("quotation"),
+        "value": raw["value"],
+        "annotator": raw.get("annotator"),
+        "question_id": raw.get("question"),
+        "answer": raw.get("answer"),
+    }
+    content = json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return {"label_id": hashlib.sha256(content.encode()).hexdigest(), **row, "file": file, "line": number}

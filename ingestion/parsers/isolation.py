@@ -1,0 +1,197 @@
+"""One file at a time in a worker process with a time and a memory limit, so that a hostile file costs one typed row.
+
+What belongs here: the worker pool, its limits, and turning every way to die into a reason. What does not: parsing (the parser modules,
+imported by name in the worker), or which files go to which parser (`parsers`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from multiprocessing.connection import wait
+from typing import Any, Protocol
+
+from ingestion.parsers.elements import Parsed, ParseFailure, ParseOptions, ParseRequest, failed_rows, ok_rows
+
+Rows = list[dict[str, Any]]
+
+_AHEAD = 32  # tasks queued a worker: enough to keep it busy, few enough that closing early wastes little
+_ATTEMPTS = 2
+_BLOCK = 1024 * 1024
+
+
+class ParserModule(Protocol):
+    """What a parser module offers."""
+
+    def warm(self, threads: int) -> None: ...
+
+    def parse(self, path: Any, media_type: str, options: ParseOptions) -> Parsed: ...
+
+
+# ------------------------------------------------------------------------------------------------------ in the worker
+_parser: ParserModule | None = None
+_broken: str = ""
+
+
+def _start_worker(module: str, threads: int, megabytes: int) -> None:
+    """Make this process a quiet, bounded parse worker. Never raises: the pool would start workers for ever."""
+    global _parser, _broken
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    try:
+        loaded: ParserModule = importlib.import_module(module)
+        loaded.warm(threads)
+        _parser = loaded
+    except Exception as error:  # noqa: BLE001 - every file of this worker becomes a typed row that says so
+        _parser, _broken = None, f"the parser cannot start: {type(error).__name__}: {error}"
+    _limit_memory(megabytes)
+
+
+def _die_with_parent() -> None:
+    """End this worker when the process that started it is gone, killed ones included."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _limit_memory(megabytes: int) -> None:
+    """Let files take `megabytes` MiB of address space beyond what the warm parser holds. Without /proc there is no limit."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not sys.platform.startswith("linux"):
+        return
+    with open("/proc/self/statm", encoding="ascii") as stream:
+        held = int(stream.read().split()[0]) * resource.getpagesize()
+    limit = held + megabytes * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _work(request: ParseRequest, options: ParseOptions) -> Rows:
+    started = time.perf_counter()
+
+    def failed(reason: str, detail: str) -> Rows:
+        return failed_rows(request, reason, detail, time.perf_counter() - started)
+
+    if _parser is None:
+        return failed("crashed", _broken)
+    try:
+        if _sha256(request) != request.sha256:
+            return failed("corrupt", "the file changed after the corpus was listed; list it again")
+        parsed = _parser.parse(request.path, request.media_type, options)
+        return ok_rows(request, parsed, time.perf_counter() - started)
+    except ParseFailure as failure:
+        return failed(failure.reason, failure.detail)
+    except FileNotFoundError:
+        return failed("corrupt", "the file is no longer there; list the corpus again")
+    except Exception as error:  # noqa: BLE001 - whatever a library raises on a bad file is this file's failure, not the run's
+        text = f"{type(error).__name__}: {error}"
+        return failed("memory" if _is_memory(error) else "crashed", text)
+
+
+def _is_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, in the words of Python, C++ or MuPDF."""
+    seen: BaseException | None = error
+    while seen is not None:
+        text = str(seen).lower()
+        if isinstance(seen, MemoryError) or any(
+            words in text
+            for words in ("bad_alloc", "malloc", "out of memory", "cannot allocate", "failed to allocate", "unable to allocate")
+        ):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _sha256(request: ParseRequest) -> str:
+    digest = hashlib.sha256()
+    with request.path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------------ in the caller
+def run_isolated(
+    module: str, requests: Sequence[ParseRequest], options: ParseOptions, *, workers: int, seconds: float, megabytes: int
+) -> Generator[Rows, None, None]:
+    """Parse files with `module` in worker processes and yield each file's rows, in order.
+
+    A worker that dies or overruns is replaced; its file becomes a failed row (timeout, memory, crashed). Closing the iterator
+    stops the workers.
+    """
+    from pebble import ProcessExpired
+
+    workers = max(1, min(workers, len(requests)))
+    options = replace(options, threads=max(1, (os.cpu_count() or 1) // workers))
+    waiting, queue = deque(requests), deque[tuple[ParseRequest, Any]]()
+    pool = _new_pool(module, workers, options.threads, megabytes)
+    attempts = 0
+    try:
+        while waiting or queue:
+            try:
+                while waiting and len(queue) < _AHEAD * workers:
+                    queue.append((waiting[0], pool.schedule(_work, args=(waiting[0], options), timeout=seconds)))
+                    waiting.popleft()
+                request, future = queue[0]
+                rows: Rows = future.result()
+            except TimeoutError:
+                rows = failed_rows(request, "timeout", f"over the limit of {seconds:g} s for one file", seconds)
+            except ProcessExpired as death:
+                rows = failed_rows(request, *_cause(death.exitcode))
+            except (BrokenProcessPool, RuntimeError):
+                # A worker died while none was known to hold a task, so nobody knows whose fault it was: start again from here.
+                waiting.extendleft(reversed([request for request, _ in queue]))
+                queue.clear()
+                _stop(pool)
+                pool = _new_pool(module, workers, options.threads, megabytes)
+                attempts += 1
+                if attempts < _ATTEMPTS:
+                    continue
+                request = waiting.popleft()
+                queue.append((request, None))
+                rows = failed_rows(request, "crashed", "no worker lived long enough to take this file")
+            except Exception as error:  # noqa: BLE001 - rows that cannot travel back: this file's failure, not the run's
+                rows = failed_rows(request, "memory" if _is_memory(error) else "crashed", f"{type(error).__name__}: {error}")
+            attempts = 0
+            queue.popleft()
+            yield rows
+    finally:
+        _stop(pool)
+
+
+def _new_pool(module: str, workers: int, threads: int, megabytes: int) -> Any:
+    from pebble import ProcessPool
+
+    # spawn: a fork would copy the threads' locks of whatever the caller runs, and its memory into every worker's limit.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPool(max_workers=workers, initializer=_start_worker, initargs=(module, threads, megabytes), context=context)
+
+
+def _stop(pool: Any) -> None:
+    pool.stop()
+    pool.join()
+
+
+def _cause(exitcode: int) -> tuple[str, str]:
+    if exitcode >= 0:
+        return "crashed", f"the worker process ended with exit code {exitcode}"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:
+        name = f"signal {-exitcode}"
+    hint = "; the kernel kills this way when memory runs out" if exitcode == -signal.SIGKILL else ""
+    return "crashed", f"the worker process died of {name}{hint}"

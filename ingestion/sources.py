@@ -1,0 +1,535 @@
+"""What is in a corpus folder: ids, hashes, media types, classes, and the metadata that sidecars give.
+
+What belongs here: one pure scan of the folder, and the rules that give a file its id, media type and class. What does not:
+opening a file as a document (`parsers`), or any judgement of its content.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+import os
+import re
+import unicodedata
+import zipfile
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SIDECAR_SUFFIX = ".meta.yaml"
+FOLDER_SIDECAR = "folder.meta.yaml"
+
+PDF = "application/pdf"
+HTML = "text/html"
+MARKDOWN = "text/markdown"
+PLAIN = "text/plain"
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+UNKNOWN = "application/octet-stream"
+
+SUFFIXES: dict[str, str] = {
+    ".pdf": PDF,
+    ".html": HTML,
+    ".htm": HTML,
+    ".xhtml": HTML,
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".txt": PLAIN,
+    ".text": PLAIN,
+    ".docx": DOCX,
+    ".pptx": PPTX,
+    ".xlsx": XLSX,
+    ".doc": "application/msword",
+    ".ppt": "application/vnd.ms-powerpoint",
+    ".xls": "application/vnd.ms-excel",
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".epub": "application/epub+zip",
+    ".zip": "application/zip",
+    ".rtf": "application/rtf",
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".xml": "application/xml",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".eml": "message/rfc822",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".bmp": "image/bmp",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+    ".webp": "image/webp",
+}
+"""The media type that a file name promises."""
+
+CLASSES: dict[str, str] = {PDF: "pdf", HTML: "html", MARKDOWN: "markdown", DOCX: "docx", PLAIN: "text"}
+"""Class of a media type where neither a sidecar nor a rule gives one; images are `scan`, the rest `other`."""
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+    (b"BM", "image/bmp"),
+    (b"{\\rtf", "application/rtf"),
+    (b"\x1f\x8b", "application/gzip"),
+)
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_BOMS: tuple[tuple[bytes, str], ...] = (
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\xfe\xff", "utf-16-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xef\xbb\xbf", "utf-8"),
+)
+_TEXTUAL = frozenset({"application/json", "application/x-ndjson", "application/xml", "application/yaml", "message/rfc822"})
+_HEAD = 64 * 1024
+_CHUNK = 1024 * 1024
+_HTML_START = re.compile(r"(?:\s|<!--.*?-->|<\?xml[^>]*>)*<(?:!doctype\s+html|html[\s>])", re.I | re.S)
+
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they make a name read as another one
+_CLASS_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+_LANGUAGE = re.compile(r"[a-z]{2}")
+_LOCALE = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
+_TEXT_FIELDS = (
+    "id", "title", "class", "language", "tenant", "jurisdiction", "publication_state", "locale", "version", "version_of", "published",
+)  # fmt: skip
+SIDECAR_FIELDS = (*_TEXT_FIELDS, "groups", "fields")
+_ONE_FILE_ONLY = ("id", "title")
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, and a corpus may hold a sidecar a file
+
+
+class CorpusError(ValueError):
+    """A corpus that cannot be listed: one line a problem, each naming the file, the id or field, and the mend."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file of the corpus: its path on disk, its name in the table, and the sidecars that apply to it, outermost first."""
+
+    disk: Path
+    path: str
+    sidecars: tuple[Path, ...]
+
+
+@dataclass
+class _Walk:
+    files: list[_Found] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def scan(corpus: Path, rules: Sequence[tuple[str, str]] = (), cache: MutableMapping[str, list[Any]] | None = None) -> list[dict[str, Any]]:
+    """List a corpus folder as rows of `source_documents`, sorted by doc_id.
+
+    Sidecars (`<file>.meta.yaml`, `folder.meta.yaml`) and names that start with a dot are no documents. `rules` are (glob, class)
+    pairs, first match wins (see `matches`). `cache` maps a relative path to [size, mtime_ns, sha256, media_type]; a file that
+    still has that size and time is not read, and the mapping is left holding exactly the files found.
+
+    Raises CorpusError with every problem found, not only the first.
+    """
+    if not corpus.is_dir():
+        raise CorpusError(f"{corpus}: no such folder; a corpus is a folder of files")
+    walk = _Walk()
+    _collect(corpus, corpus.resolve(), "", (), walk)
+    sidecars: dict[Path, dict[str, Any]] = {}
+    for path in sorted({side for found in walk.files for side in found.sidecars}):
+        sidecars[path] = _read_sidecar(path, corpus, walk.problems)
+
+    rows: list[dict[str, Any]] = []
+    holders: dict[str, str] = {}
+    seen: dict[str, list[Any]] = {}
+    for found in sorted(walk.files, key=lambda f: f.path):
+        metadata = _merge([sidecars[side] for side in found.sidecars])
+        doc_id = metadata.get("id") or found.path
+        if doc_id in holders:
+            walk.problems.append(
+                f"{found.path}: id {doc_id!r} is already that of {holders[doc_id]}; give one of them another 'id' in its sidecar"
+            )
+            continue
+        holders[doc_id] = found.path
+        try:
+            size, sha256, media_type = _facts(found, cache, seen)
+        except OSError as error:
+            walk.problems.append(f"{found.path}: cannot be read ({error.strerror}); mend its permissions or remove it")
+            continue
+        rows.append(_row(doc_id, found.path, size, sha256, media_type, metadata, rules))
+    if walk.problems:
+        raise CorpusError("\n".join(walk.problems))
+    if cache is not None:
+        cache.clear()
+        cache.update(seen)
+    return sorted(rows, key=lambda row: row["doc_id"])
+
+
+def file_of(corpus: Path, path: str) -> Path:
+    """The file behind a `path` of `source_documents`, also where the disk spells its name in another Unicode form.
+
+    Raises FileNotFoundError.
+    """
+    direct = corpus / path
+    if direct.exists():
+        return direct
+    place = corpus
+    for part in path.split("/"):
+        entries = sorted(os.listdir(place)) if place.is_dir() else []
+        name = next((entry for entry in entries if unicodedata.normalize("NFC", entry) == part), None)
+        if name is None:
+            raise FileNotFoundError(f"{path}: no such file in {corpus}")
+        place = place / name
+    return place
+
+
+def class_of(path: str, media_type: str, rules: Sequence[tuple[str, str]] = ()) -> str:
+    """Document class of a path: the first rule that matches, else by media type."""
+    for glob, doc_class in rules:
+        if matches(glob, path):
+            return doc_class
+    if media_type.startswith("image/"):
+        return "scan"
+    return CLASSES.get(media_type, "other")
+
+
+def matches(glob: str, path: str) -> bool:
+    """Whether a POSIX path matches a glob: `*` and `?` stay inside one folder, `**` crosses folders, and a glob without a
+    slash is tried on the file name at any depth (as in .gitignore). Case matters."""
+    return _pattern(glob).fullmatch(path if "/" in glob else path.rsplit("/", 1)[-1]) is not None
+
+
+@lru_cache(maxsize=256)
+def _pattern(glob: str) -> re.Pattern[str]:
+    parts: list[str] = []
+    i = 0
+    while i < len(glob):
+        if glob.startswith("**/", i):
+            parts.append("(?:.*/)?")
+            i += 3
+        elif glob.startswith("**", i):
+            parts.append(".*")
+            i += 2
+        elif glob[i] == "[" and (end := glob.find("]", i + 2)) != -1:
+            inner = glob[i + 1 : end].replace("\\", "\\\\")
+            parts.append(f"[{'^' + inner[1:] if inner[0] in '!^' else inner}]")
+            i = end + 1
+        else:
+            parts.append({"*": "[^/]*", "?": "[^/]"}.get(glob[i], re.escape(glob[i])))
+            i += 1
+    return re.compile("".join(parts), re.S)
+
+
+# ------------------------------------------------------------------------------------------------------- media types
+def promised_type(name: str) -> str | None:
+    """Media type that a file name promises by its suffix; None for a suffix that promises nothing."""
+    return SUFFIXES.get(os.path.splitext(name)[1].lower())
+
+
+def contradicts(name: str, media_type: str) -> bool:
+    """Whether the content is of another kind than the file name says. One image type for another is not held against it."""
+    promised = promised_type(name)
+    if promised is None or promised == media_type:
+        return False
+    return not (promised.startswith("image/") and media_type.startswith("image/"))
+
+
+def sniff(path: Path) -> str:
+    """Media type of a file, read from its content; the name decides only where the content leaves it open."""
+    with path.open("rb") as stream:
+        return _sniff(path, stream.read(_HEAD))
+
+
+def _sniff(path: Path, head: bytes) -> str:
+    promised = promised_type(path.name)
+    if not head:
+        return promised or UNKNOWN
+    if b"%PDF-" in head[:1024]:  # readers accept leading junk of up to 1,024 bytes (ISO 32000-1, implementation note 13)
+        return PDF
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_type(path, promised)
+    if head.startswith(_OLE):
+        return _ole_type(path, promised)
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    for magic, media_type in _MAGIC:
+        if head.startswith(magic) and not (magic == b"BM" and _as_text(head) is not None):
+            return media_type
+    text = _as_text(head)
+    if text is None:
+        return promised or UNKNOWN
+    if promised and (promised.startswith("text/") or promised in _TEXTUAL):
+        return promised
+    if _HTML_START.match(text):
+        return HTML
+    return "application/xml" if text.lstrip().startswith("<?xml") else PLAIN
+
+
+def _as_text(head: bytes) -> str | None:
+    """The first bytes as text, or None if they look like no text: NUL or control characters outside a wide encoding."""
+    for bom, encoding in _BOMS:
+        if head.startswith(bom):
+            return head[len(bom) :].decode(encoding, errors="ignore")
+    if b"\x00" in head or sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head) > len(head) / 100:
+        return None
+    try:
+        return head.decode("utf-8", errors="strict" if len(head) < _HEAD else "ignore")
+    except UnicodeDecodeError:
+        return head.decode("latin-1")
+
+
+def _zip_type(path: Path, promised: str | None) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+            if "mimetype" in names:
+                return archive.read("mimetype")[:200].decode("ascii", errors="ignore").strip() or "application/zip"
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
+        return promised if promised in (DOCX, PPTX, XLSX, SUFFIXES[".odt"], SUFFIXES[".epub"]) else "application/zip"
+    for member, media_type in (("word/document.xml", DOCX), ("xl/workbook.xml", XLSX), ("ppt/presentation.xml", PPTX)):
+        if member in names:
+            return media_type
+    return "application/zip"
+
+
+def is_encrypted_office(path: Path) -> bool:
+    """Whether a file is an Office Open XML document behind a password: an OLE container with an EncryptedPackage stream
+    (MS-OFFCRYPTO 2.3.4.4)."""
+    data = path.read_bytes()
+    return data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") in data
+
+
+def _ole_type(path: Path, promised: str | None) -> str:
+    if promised in (DOCX, PPTX, XLSX):
+        return promised if is_encrypted_office(path) else "application/x-ole-storage"
+    office = (SUFFIXES[".doc"], SUFFIXES[".ppt"], SUFFIXES[".xls"])
+    return promised if promised in office else "application/x-ole-storage"
+
+
+# ---------------------------------------------------------------------------------------------------------- the walk
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from sorted(entries, key=lambda entry: entry.name)
+
+
+def _collect(folder: Path, root: Path, prefix: str, inherited: tuple[Path, ...], walk: _Walk) -> None:
+    """Add the files below `folder`, whose names in the table start with `prefix`."""
+    try:
+        entries = [entry for entry in _entries(folder) if not entry.name.startswith(".")]
+    except OSError as error:
+        walk.problems.append(f"{prefix or folder}: cannot be listed ({error.strerror}); mend its permissions or remove it")
+        return
+    names = {entry.name for entry in entries}
+    if FOLDER_SIDECAR in names:
+        inherited = (*inherited, folder / FOLDER_SIDECAR)
+    for entry in entries:
+        shown = f"{prefix}{_printable(entry.name)}"
+        try:
+            name = unicodedata.normalize("NFC", entry.name)
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            walk.problems.append(f"{shown}: the name is not UTF-8; rename the file")
+            continue
+        if entry.name.endswith(SIDECAR_SUFFIX):
+            owner = entry.name.removesuffix(SIDECAR_SUFFIX)
+            if entry.name != FOLDER_SIDECAR and owner not in names:
+                walk.problems.append(f"{shown}: stands beside no file {owner!r}; rename it or remove it")
+            continue
+        if problem := _bad_id(name):
+            walk.problems.append(f"{shown}: the name {problem}; rename it")
+        elif entry.is_symlink() and (problem := _bad_link(Path(entry.path), root)):
+            walk.problems.append(f"{shown}: {problem}")
+        elif entry.is_dir():
+            _collect(Path(entry.path), root, f"{prefix}{name}/", inherited, walk)
+        elif not entry.is_file():
+            walk.problems.append(f"{shown}: is neither a file nor a folder; remove it")
+        else:
+            own = (folder / f"{entry.name}{SIDECAR_SUFFIX}",) if f"{entry.name}{SIDECAR_SUFFIX}" in names else ()
+            walk.files.append(_Found(Path(entry.path), f"{prefix}{name}", (*inherited, *own)))
+
+
+def _printable(name: str) -> str:
+    """A file's name for a message of one line: what would break or turn the line is escaped."""
+    return "".join(
+        repr(character)[1:-1] if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _BIDI else character
+        for character in name
+    )
+
+
+def _bad_link(link: Path, root: Path) -> str | None:
+    target = link.resolve()
+    if not target.is_relative_to(root):
+        return "is a link to a place outside the corpus; put the file itself there"
+    if not target.exists():
+        return "is a link to nothing; remove it"
+    return "is a link to a folder, which would give its files two ids; remove it" if target.is_dir() else None
+
+
+def _bad_id(doc_id: str) -> str | None:
+    """What is wrong with a document id (or a file's name), or None."""
+    if not doc_id.strip() or doc_id != doc_id.strip():
+        return "is empty or has white space at an end"
+    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") or character in _BIDI for character in doc_id):
+        return "holds a control character"
+    if len(doc_id.encode("utf-8")) > 1024:
+        return "is longer than 1,024 bytes"
+    if "\\" in doc_id or any(part in ("", ".", "..") for part in doc_id.split("/")):
+        return "holds a backslash or an empty, '.' or '..' part"
+    return None
+
+
+def _facts(found: _Found, cache: Mapping[str, list[Any]] | None, seen: dict[str, list[Any]]) -> tuple[int, str, str]:
+    """(size, sha256, media type) of a file, from the cache where its size and time of change are as they were."""
+    state = found.disk.stat()
+    known = cache.get(found.path) if cache is not None else None
+    if known is not None and list(known[:2]) == [state.st_size, state.st_mtime_ns]:
+        seen[found.path] = list(known)
+        return state.st_size, str(known[2]), str(known[3])
+    digest = hashlib.sha256()
+    size = 0
+    with found.disk.open("rb") as stream:
+        head = stream.read(_HEAD)
+        block = head
+        while block:
+            digest.update(block)
+            size += len(block)
+            block = stream.read(_CHUNK)
+    media_type = _sniff(found.disk, head)
+    seen[found.path] = [size, state.st_mtime_ns, digest.hexdigest(), media_type]
+    return size, digest.hexdigest(), media_type
+
+
+def _row(
+    doc_id: str, path: str, size: int, sha256: str, media_type: str, metadata: Mapping[str, Any], rules: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    return {
+        "doc_id": doc_id,
+        "path": path,
+        "sha256": sha256,
+        "bytes": size,
+        "media_type": media_type,
+        "doc_class": metadata.get("class") or class_of(path, media_type, rules),
+        "title": metadata.get("title"),
+        "language": metadata.get("language"),
+        "tenant": metadata.get("tenant"),
+        "groups": sorted(set(metadata.get("groups") or ())),
+        "jurisdiction": metadata.get("jurisdiction"),
+        "publication_state": metadata.get("publication_state") or "published",
+        "locale": metadata.get("locale"),
+        "version": metadata.get("version"),
+        "version_of": metadata.get("version_of"),
+        "published": metadata.get("published"),
+        "fields": json.dumps(metadata.get("fields") or {}, ensure_ascii=False, sort_keys=True, separators=(",", ":")),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------- sidecars
+def _merge(sidecars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The metadata of a file: later (nearer) sidecars win field by field, inside `fields` too; null takes a default back."""
+    merged: dict[str, Any] = {}
+    for sidecar in sidecars:
+        for name, value in sidecar.items():
+            merged[name] = {**(merged.get(name) or {}), **value} if name == "fields" and value else value
+    return merged
+
+
+def _read_sidecar(path: Path, corpus: Path, problems: list[str]) -> dict[str, Any]:
+    """One sidecar as {field: value}; everything wrong with it is added to `problems`.
+
+    Text fields are taken as written, not as YAML would type them: `version: 1.10` stays 1.10 and `language: no` is Norwegian.
+    """
+    shown = path.relative_to(corpus).as_posix()
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{shown}: cannot be read as UTF-8 text ({error}); save it as UTF-8")
+        return {}
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problems.append(f"{shown}:{mark.line + 1 if mark else 1}: no YAML: {getattr(error, 'problem', error)}; mend the line")
+        return {}
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        problems.append(f"{shown}:1: must hold 'field: value' lines; known fields: {', '.join(SIDECAR_FIELDS)}")
+        return {}
+    found: dict[str, Any] = {}
+    for key, node in root.value:
+        name, where = str(key.value), f"{shown}:{key.start_mark.line + 1}"
+        if name not in SIDECAR_FIELDS:
+            problems.append(f"{where}: unknown field {name!r}; known: {', '.join(SIDECAR_FIELDS)} (others go below 'fields')")
+        elif name in found:
+            problems.append(f"{where}: field {name!r} stands twice; keep one")
+        elif path.name == FOLDER_SIDECAR and name in _ONE_FILE_ONLY:
+            problems.append(f"{where}: field {name!r} belongs to one file; put it in that file's own sidecar")
+        else:
+            try:
+                found[name] = _value(name, node)
+            except ValueError as error:
+                problems.append(f"{where}: field {name!r}: {error}")
+    return found
+
+
+def _value(name: str, node: yaml.Node) -> Any:
+    if name == "groups":
+        if isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null"):
+            return []
+        if not isinstance(node, yaml.SequenceNode):
+            raise ValueError("must be a list, such as [sales, support]")
+        return [_scalar_text(item) for item in node.value]
+    if name == "fields":
+        if isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null"):
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            raise ValueError("must be a mapping of names to single values")
+        return {_scalar_text(key): _scalar(value) for key, value in node.value}
+    text = None if isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null") else _scalar_text(node)
+    if text is not None:
+        _check(name, text)
+    return unicodedata.normalize("NFC", text) if text is not None else None
+
+
+def _scalar_text(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
+        raise ValueError("must be a single, non-empty value")
+    return unicodedata.normalize("NFC", str(node.value).strip())
+
+
+def _scalar(node: yaml.Node) -> str | int | float | bool | None:
+    """A free field's value as YAML types it; dates stay text."""
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError("holds a list or mapping; only single values can be filtered on")
+    try:
+        value = yaml.constructor.SafeConstructor().construct_object(node)
+    except yaml.YAMLError:
+        raise ValueError(f"{node.value!r} has the tag {node.tag}, which no plain value needs; leave it out") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{node.value} is no finite number")
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return unicodedata.normalize("NFC", str(node.value))
+
+
+def _check(name: str, text: str) -> None:
+    """Raise ValueError with the mend if a text field's value cannot be used."""
+    if name == "id" and (problem := _bad_id(unicodedata.normalize("NFC", text))):
+        raise ValueError(f"{text!r} {problem}")
+    if name in ("class", "publication_state") and not _CLASS_NAME.fullmatch(text):
+        raise ValueError(f"{text!r} must be lower case letters, digits, '.', '-' or '_'")
+    if name == "language" and not _LANGUAGE.fullmatch(text):
+        raise ValueError(f"{text!r} is no ISO 639-1 code such as nl")
+    if name == "locale" and not _LOCALE.fullmatch(text):
+        raise ValueError(f"{text!r} is no locale such as nl-NL")
+    if name == "published":
+        try:
+            dt.datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no ISO 8601 date such as 2026-03-31") from None

@@ -1,0 +1,149 @@
+"""Hand-made references and labels: read as the folders lay them out, refused with file, line and mend where they cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestion.labels import KINDS, LabelError, read_labels, read_references
+from rag_eval_assets.tables import TABLES
+
+DOCUMENTS = ["a.pdf", "b/c.html", "a.pdf.p2"]
+
+
+def put(folder: Path, name: str, content: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+
+
+def test_references_of_documents_pages_and_tables_are_told_apart(tmp_path: Path) -> None:
+    put(tmp_path, "text/a.pdf.txt", "\ufeffWhole.\r\nText")
+    put(tmp_path, "text/b/c.html.p3.txt", "Page three.")
+    put(tmp_path, "tables/b/c.html.t0.html", "<table><tr><td>Lid</td><td>10.00</td></tr></table>")
+    put(tmp_path, ".hidden/x", "")
+    rows = read_references(tmp_path, DOCUMENTS)
+    assert all(set(row) == set(TABLES["reference_transcripts"].columns) for row in rows)
+    assert [(row["doc_id"], row["kind"], row["item"], row["page"], row["text"]) for row in rows] == [
+        ("a.pdf", "text", 0, None, "Whole.\nText"),
+        ("b/c.html", "table", 0, None, "Lid 10.00"),
+        ("b/c.html", "text", 3, 3, "Page three."),
+    ]
+    assert rows[1]["html"] == "<table><tr><td>Lid</td><td>10.00</td></tr></table>"
+    assert rows[2]["file"] == "text/b/c.html.p3.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text/gone.pdf.txt", "x", "references/text/gone.pdf.txt: names no document of the corpus ('gone.pdf')"),
+        ("text/b/c.html.p0.txt", "x", "references/text/b/c.html.p0.txt: pages count from 1"),
+        ("text/a.pdf.p2.txt", "x", "references/text/a.pdf.p2.txt: stands for the document 'a.pdf.p2' and for a page of 'a.pdf'"),
+        ("tables/a.pdf.t1.html", "<p>none</p>", "references/tables/a.pdf.t1.html: holds no <table>"),
+        ("tables/a.pdf.html", "<table></table>", "references/tables/a.pdf.html: names no document"),
+        ("notes.txt", "x", "references/notes.txt: is no text/<document>"),
+    ],
+)
+def test_a_reference_that_fits_nothing_is_an_error_that_names_it(tmp_path: Path, name: str, content: str, message: str) -> None:
+    folder = tmp_path / "references"
+    put(folder, name, content)
+    with pytest.raises(LabelError) as caught:
+        read_references(folder, DOCUMENTS)
+    assert str(caught.value).startswith(message)
+
+
+def test_two_references_of_one_item_are_an_error_that_names_both(tmp_path: Path) -> None:
+    put(tmp_path, "text/a.pdf.p1.txt", "x")
+    put(tmp_path, "text/a.pdf.p01.txt", "x")
+    with pytest.raises(LabelError, match=r"a\.pdf\.p1\.txt.*a\.pdf\.p01\.txt"):
+        read_references(tmp_path, DOCUMENTS)
+
+
+def test_absent_folders_hold_nothing(tmp_path: Path) -> None:
+    assert read_references(tmp_path / "references", DOCUMENTS) == []
+    assert read_labels(tmp_path / "labels", DOCUMENTS) == []
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "boilerplate": {"quotation": "Home | Products", "value": "yes"},
+    "language": {"value": "nl"},
+    "pii": {"quotation": "jan@example.org", "value": "email"},
+    "duplicate": {"other_document": "b/c.html", "value": "no"},
+    "cut": {"quotation": "a sentence", "value": "no"},
+    "judgment": {"question": "q1", "answer": "Two moons.", "value": "supported", "annotator": "kim"},
+}
+
+
+def lines(*labels: dict[str, Any]) -> str:
+    return "\n".join(json.dumps(label) for label in labels)
+
+
+def test_labels_of_every_kind_become_rows_in_order_of_their_hash(tmp_path: Path) -> None:
+    assert set(GOOD) == set(KINDS)
+    put(tmp_path, "all.jsonl", lines(*({"kind": kind, "document": "a.pdf", **rest} for kind, rest in GOOD.items())) + "\n\n")
+    put(tmp_path, "none.jsonl", lines({"kind": "pii", "document": "b/c.html", "value": "none"}))
+    rows = read_labels(tmp_path, DOCUMENTS)
+    assert len(rows) == 7
+    assert all(set(row) == set(TABLES["quality_labels"].columns) for row in rows)
+    assert [row["label_id"] for row in rows] == sorted(row["label_id"] for row in rows)
+    judgment = next(row for row in rows if row["kind"] == "judgment")
+    assert (judgment["question_id"], judgment["answer"], judgment["annotator"], judgment["file"], judgment["line"]) == (
+        "q1", "Two moons.", "kim", "all.jsonl", 6,
+    )  # fmt: skip
+
+
+def test_an_id_depends_on_the_content_alone_and_a_pair_reads_the_same_both_ways(tmp_path: Path) -> None:
+    put(
+        tmp_path / "one",
+        "x.jsonl",
+        "\n\n" + lines({"kind": "duplicate", "document": "a.pdf", "other_document": "b/c.html", "value": "yes"}),
+    )
+    put(tmp_path / "two", "y.jsonl", lines({"value": "yes", "kind": "duplicate", "other_document": "a.pdf", "document": "b/c.html"}))
+    (one,), (two,) = read_labels(tmp_path / "one", DOCUMENTS), read_labels(tmp_path / "two", DOCUMENTS)
+    assert one["label_id"] == two["label_id"]
+    assert (one["doc_id"], one["other_doc_id"]) == (two["doc_id"], two["other_doc_id"]) == ("a.pdf", "b/c.html")
+    assert (one["line"], two["line"]) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "no JSON"),
+        ("[1]", "must be one object"),
+        ('{"kind": "language", "document": "a.pdf", "value": "nl", "value": "de"}', "field 'value' stands twice"),
+        ('{"kind": "language", "document": "a.pdf", "value": "nl", "note": "x"}', "unknown field 'note'"),
+        ('{"kind": "language", "document": "a.pdf", "value": 3}', "field 'value' must be text"),
+        ('{"kind": "language", "document": "a.pdf", "value": " "}', "field 'value' is empty"),
+        ('{"kind": "tone", "document": "a.pdf", "value": "x"}', "kind 'tone' is not known"),
+        ('{"kind": "language", "document": "a.pdf", "value": "dutch"}', "value 'dutch' is no ISO 639-1 code"),
+        ('{"kind": "language", "document": "gone.pdf", "value": "nl"}', "document 'gone.pdf' is not in the corpus"),
+        ('{"kind": "pii", "document": "a.pdf", "value": "email"}', "a label of kind 'pii' needs the field 'quotation'"),
+        ('{"kind": "duplicate", "document": "a.pdf", "value": "yes"}', "a label of kind 'duplicate' needs the field 'other_document'"),
+        ('{"kind": "duplicate", "document": "a.pdf", "other_document": "a.pdf", "value": "yes"}', "pairs document 'a.pdf' with itself"),
+        ('{"kind": "cut", "document": "a.pdf", "quotation": "x", "value": "maybe"}', "value 'maybe' of kind 'cut' must be one of yes, no"),
+        (
+            '{"kind": "cut", "document": "a.pdf", "quotation": "x", "value": "no", "other_document": "b/c.html"}',
+            "field 'other_document' means nothing",
+        ),
+    ],
+)
+def test_a_bad_label_is_an_error_that_names_file_and_line(tmp_path: Path, line: str, message: str) -> None:
+    folder = tmp_path / "labels"
+    put(folder, "x.jsonl", lines({"kind": "language", "document": "a.pdf", "value": "nl"}) + "\n" + line)
+    with pytest.raises(LabelError) as caught:
+        read_labels(folder, DOCUMENTS)
+    assert str(caught.value).startswith(f"labels/x.jsonl:2: {message}")
+
+
+def test_repeated_and_contradicting_labels_are_errors_unless_annotators_differ(tmp_path: Path) -> None:
+    label = {"kind": "cut", "document": "a.pdf", "quotation": "x", "value": "no"}
+    put(tmp_path, "x.jsonl", lines(label, label, label | {"value": "yes"}, label | {"value": "yes", "annotator": "kim"}))
+    with pytest.raises(LabelError) as caught:
+        read_labels(tmp_path, DOCUMENTS)
+    told = str(caught.value).splitlines()
+    assert len(told) == 2
+    assert "x.jsonl:2: repeats the label at" in told[0]
+    assert "x.jsonl:3: says 'yes' of what" in told[1]
