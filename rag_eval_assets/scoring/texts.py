@@ -79,6 +79,12 @@ def words(text: str) -> list[str]:
     return [w.replace("’", "'") for w in _WORD.findall(unicodedata.normalize("NFKC", text).lower())]
 
 
+def stems(text: str, language: str = "en") -> list[str]:
+    """Stems of all words in order, numbers kept as they are."""
+    stem = _stemmer(language)
+    return [w if w[0].isdigit() else stem(w) for w in words(text)]
+
+
 def content_words(text: str, language: str = "en") -> list[str]:
     """Stems of the words that carry content, in order: function words left out, numbers kept as they are."""
     stop, stem = _stop_words(language), _stemmer(language)

@@ -1,0 +1,163 @@
+"""Failed questions are replayed under one changed condition at a time, and a step is implicated, never blamed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rag_eval_assets.generation.context import assemble
+from rag_eval_assets.scoring.answers import score_answers
+from rag_eval_assets.scoring.diagnosis import INTERVENTIONS, diagnose
+from rag_eval_assets.tables import TABLES
+from tests.scoring.builders import Row, answer, citation, complete, question, quoted, retrieval
+
+WORDS = "The filter is changed every two years."
+OTHER = "The fan is cleaned in spring."
+SPEC = {
+    "system": "s", "retriever": "bm25", "depth": 10, "top_k": 2, "token_budget": 100, "ordering": "best_first", "reader": "x",
+    "require_citations": True, "parameters": "{}",
+}  # fmt: skip
+
+
+def reads_well(asked: Row, delivered: Row, spec: Row) -> Row:
+    """Quotes the passage about the filter if it is delivered, else refuses."""
+    found = [p for p in delivered["passages"] if WORDS in p["text"]]
+    if not found:
+        return answer(asked["question_id"], refused=True)
+    return answer(asked["question_id"], f"{WORDS} [{found[0]['position'] + 1}]", [{**_whole(found[0])}])
+
+
+def reads_badly(asked: Row, delivered: Row, spec: Row) -> Row:
+    return answer(asked["question_id"], "Never.", [_whole(p) for p in delivered["passages"][:1]])
+
+
+def _whole(source: Row) -> Row:
+    if source["start"] is None:
+        return {k: source[k] for k in ("position", "chunk_id", "doc_id", "start", "end")} | {"quotation": source["text"]}
+    return citation(source)
+
+
+def diagnosed(rows: list[Row], read: Any = reads_well, asked: Row | None = None, first: Any = None, **more: Any) -> dict[str, Row]:
+    asked = asked or question(reference_answer="every two years", gold_context=WORDS)
+    labels = more.pop("labels", [quoted("q", "manual", 0, WORDS)])
+    spec = {**SPEC, **more}
+    contexts = assemble(rows, spec)
+    answers = [(first or read)(asked, c, spec) for c in contexts]
+    scores = score_answers([asked], contexts, answers, labels, require_citations=True)
+    found = diagnose([asked], labels, spec, rows, contexts, answers, scores, read, assemble=assemble)
+    assert all(set(r) == set(TABLES["diagnosis"].columns) for r in found)
+    return {r["intervention"]: r for r in found}
+
+
+def at_rank(rank: int, tokens: int = 10) -> list[Row]:
+    """A ranking whose evidence stands at `rank`."""
+    texts = [(WORDS, "manual") if r == rank else (f"{OTHER} {r}", f"d{r}") for r in range(1, 7)]
+    return [retrieval("q", r, doc, 0, text, tokens=tokens) for r, (text, doc) in enumerate(texts, 1)]
+
+
+def test_a_question_that_passed_is_not_diagnosed() -> None:
+    found = diagnosed(at_rank(1))
+    assert list(found) == ["control"]
+    assert (found["control"]["status"], found["control"]["reason"], found["control"]["label"]) == ("not_applicable", "not_failed", "none")
+
+
+def test_evidence_ranked_below_top_k_is_confirmed_by_a_larger_top_k() -> None:
+    found = diagnosed(at_rank(3))
+    assert set(found) == set(INTERVENTIONS)
+    assert {(r["label"], r["why"], r["best_rank"]) for r in found.values()} == {("ranked_out", "relevant_ranked_out", 3)}
+    assert {name: r["recovered"] for name, r in found.items()} == {
+        "control": False, "gold_context": True, "larger_top_k": True, "larger_budget": False,
+    }  # fmt: skip
+
+
+def test_evidence_that_the_budget_cut_is_confirmed_by_a_larger_budget() -> None:
+    found = diagnosed(at_rank(2, tokens=60))
+    assert found["control"]["label"] == "context_assembly_loss"
+    assert found["control"]["why"] == "relevant_dropped_from_context"
+    assert (found["larger_budget"]["recovered"], found["larger_top_k"]["recovered"]) == (True, False)
+
+
+def test_evidence_that_was_never_retrieved_is_a_retrieval_miss() -> None:
+    found = diagnosed(at_rank(9))
+    assert (found["control"]["label"], found["control"]["why"], found["control"]["best_rank"]) == (
+        "retrieval_miss", "relevant_not_retrieved", None,
+    )  # fmt: skip
+    assert found["gold_context"]["recovered"]
+
+
+def test_a_reader_that_fails_with_gold_context_is_implicated_itself() -> None:
+    found = diagnosed(at_rank(1), reads_badly)
+    assert (found["control"]["label"], found["control"]["why"]) == ("generation_failure", "fails_with_gold_context")
+
+
+def test_evidence_lost_in_ingestion_is_named_before_retrieval() -> None:
+    lost = quoted("q", "manual", 0, WORDS, lost_at="parsed")
+    lost |= {"start": None, "end": None}
+    assert diagnosed(at_rank(9), labels=[lost])["control"]["label"] == "evidence_lost_in_ingestion"
+
+
+def test_a_failure_that_does_not_come_back_implicates_nothing() -> None:
+    found = diagnosed(at_rank(1), reads_well, first=reads_badly)
+    assert (found["control"]["label"], found["control"]["recovered"]) == ("unstable", True)
+    assert "another answer" in found["control"]["detail"]
+
+
+def test_without_gold_context_a_failure_is_not_diagnosable_and_is_counted() -> None:
+    found = diagnosed(at_rank(3), asked=question(reference_answer="every two years"))
+    assert found["control"]["label"] == "not_diagnosable"
+    assert (found["gold_context"]["status"], found["gold_context"]["reason"]) == ("not_applicable", "no_gold_context")
+    assert found["larger_top_k"]["recovered"]
+
+
+def test_an_answer_to_an_unanswerable_question_implicates_generation() -> None:
+    found = diagnosed(at_rank(1), reads_badly, asked=question(answerable=False), labels=[])
+    assert (found["control"]["label"], found["control"]["why"]) == ("generation_failure", "answered_unanswerable")
+    assert {found[name]["reason"] for name in INTERVENTIONS[1:]} == {"unanswerable"}
+
+
+def test_without_a_budget_there_is_none_to_enlarge() -> None:
+    assert diagnosed(at_rank(3), token_budget=None)["larger_budget"]["reason"] == "not_diagnosable"
+
+
+def test_a_question_without_verdict_is_left_alone() -> None:
+    found = diagnosed(at_rank(1), asked=question())
+    assert (found["control"]["status"], found["control"]["reason"]) == ("not_applicable", "no_gold_answer")
+
+
+def test_a_failed_answer_is_diagnosed_too() -> None:
+    def crashes(asked: Row, delivered: Row, spec: Row) -> Row:
+        return answer(asked["question_id"], status="failed", reason="crashed")
+
+    found = diagnosed(at_rank(1), reads_well, first=crashes)
+    assert found["control"]["label"] == "unstable"
+    again = diagnosed(at_rank(1), crashes)
+    assert (again["control"]["status"], again["control"]["reason"], again["control"]["recovered"]) == ("failed", "crashed", None)
+    assert again["control"]["label"] == "not_diagnosable"
+
+
+def test_a_retriever_that_failed_leaves_only_the_gold_context_to_try() -> None:
+    stopped = complete("system_retrievals", question_id="q", split="release", rank=0, status="failed", reason="timeout")
+
+    def reads(asked: Row, delivered: Row, spec: Row) -> Row:
+        if delivered["status"] != "ok":
+            return answer(asked["question_id"], status="failed", reason="upstream_failed")
+        return reads_well(asked, delivered, spec)
+
+    found = diagnosed([stopped], reads)
+    assert found["gold_context"]["recovered"]
+    assert found["control"]["label"] == "retrieval_miss"
+
+
+def test_results_have_an_identity_that_changes_with_them() -> None:
+    first, again, other = diagnosed(at_rank(3)), diagnosed(at_rank(3)), diagnosed(at_rank(4))
+    ids = {name: row["result_id"] for name, row in first.items()}
+    assert ids == {name: row["result_id"] for name, row in again.items()}
+    assert len(set(ids.values())) == len(ids)
+    assert other["larger_top_k"]["result_id"] != ids["larger_top_k"]
+
+
+@pytest.mark.parametrize("rank", [1, 3, 9])
+def test_no_row_claims_a_cause(rank: int) -> None:
+    for row in diagnosed(at_rank(rank)).values():
+        assert "cause" not in f"{row['detail']} {row['label']} {row['why']}"
