@@ -8,6 +8,7 @@ index, whatever a caller may read of it.
 from __future__ import annotations
 
 import logging
+import re
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ LANGUAGES: dict[str, str] = {
 }
 """ISO 639-1 code to the name that Snowball's stemmers and bm25s's stop lists (NLTK's, Lucene's for English) share."""
 
+_WORD = re.compile(r"(?u)\b\w\w+\b")  # the words of scikit-learn and bm25s, which the published figures stand on
+_STOP_LISTS = {"english": "STOPWORDS_EN"}
 ANALYSERS = ("by_language", "english", "dutch", "german", "plain")
 PLAIN = "plain"
 
@@ -49,24 +52,31 @@ def analyse(texts: Sequence[str], languages: Sequence[str], analyser: str) -> li
 
     `plain` neither removes stop words nor stems. Raises ValueError for an unknown analyser.
     """
-    import Stemmer
-
-    bm25s = _bm25s()
-    groups: dict[str, list[int]] = {}
-    for position, language in enumerate(languages):
-        groups.setdefault(analyser_of(analyser, language), []).append(position)
-    terms: list[list[str]] = [[] for _ in texts]
-    for name, positions in groups.items():
-        found = bm25s.tokenize(
-            [unicodedata.normalize("NFC", texts[position]) for position in positions],
-            stopwords=None if name == PLAIN else name,
-            stemmer=None if name == PLAIN else Stemmer.Stemmer(name),
-            return_ids=False,
-            show_progress=False,
-        )
-        for position, words in zip(positions, found, strict=True):
-            terms[position] = words
+    names = [analyser_of(analyser, language) for language in languages]
+    term_of = {name: _Terms(name) for name in sorted(set(names))}
+    terms = []
+    for text, name in zip(texts, names, strict=True):
+        known = term_of[name]
+        terms.append([term for word in _WORD.findall(unicodedata.normalize("NFC", text).lower()) if (term := known[word])])
     return terms
+
+
+class _Terms(dict[str, str]):
+    """Word to its term under one analyser, empty for a stop word; each distinct word is stemmed once."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._stem: Any = None
+        if name != PLAIN:
+            import Stemmer
+            from bm25s import stopwords
+
+            self.update(dict.fromkeys(getattr(stopwords, _STOP_LISTS.get(name, f"STOPWORDS_{name.upper()}")), ""))
+            self._stem = Stemmer.Stemmer(name).stemWord
+
+    def __missing__(self, word: str) -> str:
+        term = self[word] = self._stem(word) if self._stem is not None else word
+        return term
 
 
 class Bm25Index:
@@ -81,7 +91,11 @@ class Bm25Index:
         self._index: Any = None
         vocabulary = {term: number for number, term in enumerate(sorted({term for words in terms for term in words}))}
         if vocabulary:
-            self._index = _bm25s().BM25(k1=k1, b=b, method="lucene")
+            import bm25s
+
+            # The library sets its own logger to DEBUG, which would fill the log of every run.
+            logging.getLogger("bm25s").setLevel(logging.WARNING)
+            self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
             numbers = [[vocabulary[term] for term in words] for words in terms]
             self._index.index((numbers, vocabulary), show_progress=False)
 
@@ -95,11 +109,3 @@ class Bm25Index:
         positions = np.flatnonzero(scores > 0 if eligible is None else (scores > 0) & eligible)
         positions, scores = best_first(positions, scores[positions], depth)
         return Hits(positions, scores, seconds=time.perf_counter() - started)
-
-
-def _bm25s() -> Any:
-    import bm25s
-
-    # The library sets its own logger to DEBUG, which would fill the log of every run.
-    logging.getLogger("bm25s").setLevel(logging.WARNING)
-    return bm25s

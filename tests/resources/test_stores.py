@@ -25,6 +25,8 @@ def _use_inherited(store: SqliteStore, failures: multiprocessing.SimpleQueue[str
     if store.get_many(["parent"]) != {"parent": b"1"}:
         failures.put("the child cannot read")
     store.put_many({"child": b"2"})
+    if len(store._inherited) != 1:
+        failures.put("the child works on its parent's connection")
 
 
 @pytest.fixture

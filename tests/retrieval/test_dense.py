@@ -52,6 +52,17 @@ def test_a_query_alone_and_in_any_batch_gets_bit_equal_scores(monkeypatch: pytes
         assert one.scores.tolist() == other.scores.tolist() == third.scores.tolist()
 
 
+def test_a_tie_that_a_matrix_product_would_round_apart_is_still_a_tie() -> None:
+    """The same numbers in 200 orders against a constant query: equal sums, unless float32 adds them up in another order."""
+    rng = np.random.default_rng(5)
+    numbers = _unit(5, 1, 384)[0]
+    vectors = np.stack([rng.permutation(numbers) for _ in range(200)])
+    query = np.full((1, 384), 384**-0.5, dtype=np.float32)
+    assert len(set((query @ vectors.T)[0].tolist())) > 1
+    (hits,) = ExactIndex(vectors).search(query, [None], 5)
+    assert hits.positions.tolist() == [199, 198, 197, 196, 195]
+
+
 def test_the_pair_score_does_not_depend_on_the_rows_beside_it() -> None:
     vectors, query = _unit(3, 300, 384), _unit(4, 1, 384)[0]
     together = pair_scores(query, vectors)

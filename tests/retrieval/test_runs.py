@@ -169,6 +169,10 @@ def test_fusion_from_rankings_kept_from_before_equals_fusion_from_fresh_ones(wor
     shuffled = everything.take(np.random.default_rng(0).permutation(everything.num_rows))
     again = world.run({"fused": world.everything["fused"]}, known=shuffled)
     assert _content(again) == _content(fresh)
+    for depth in (1, 2, 3):
+        shallow = world.run({"fused": world.everything["fused"]}, known=shuffled, depth=depth)
+        together = world.run(world.everything, depth=depth)
+        assert _content(shallow) == [row for row in _content(together) if row["retriever"] == "fused"]
 
 
 def test_a_lane_that_was_never_run_makes_the_fusion_missing(world: World) -> None:
