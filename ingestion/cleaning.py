@@ -275,9 +275,12 @@ _TRAIL: Final = re.compile("\\s*(?:[|\u00b7\u2022\u203a\u00bb/]|>(?!\\S))\\s*")
 
 
 def _is_menu(text: str) -> tuple[int, int]:
-    """How many parts of a line of links are entries that menus have, and how many parts there are; (0, 0) for other text."""
+    """How many parts of a line of links are entries that menus have, and how many parts there are; (0, 0) for other text.
+
+    What holds a digit or ends like a sentence is other text: dates, prices and prose stand between links too.
+    """
     parts = [part for part in _TRAIL.split(" ".join(text.split())) if part]
-    if not parts or any(len(part) > _LONGEST_LINK or part.endswith((".", ":", ";", "?", "!")) for part in parts):
+    if not parts or any(len(p) > _LONGEST_LINK or p.endswith((".", ":", ";", "?", "!")) or re.search(r"\d", p) for p in parts):
         return 0, 0
     return sum(part.casefold() in _MENU for part in parts), len(parts)
 
@@ -290,16 +293,19 @@ def _mark_html_boilerplate(elements: Sequence[_Element]) -> None:
     cookies or privacy, what it says of cookies is its content.
     """
     about_cookies = any(e.category == "Title" and _ABOUT_COOKIES.search(e.text) for e in elements)
-    run: list[_Element] = []
-    known, parts = 0, 0
+    run: list[tuple[_Element, tuple[int, int]]] = []
 
     def end_run() -> None:
-        nonlocal known, parts
+        # A byline above a menu or below it is no entry: the run reaches from its first known entry to its last.
+        while run and not run[0][1][0]:
+            run.pop(0)
+        while run and not run[-1][1][0]:
+            run.pop()
+        known, parts = (sum(menu[i] for _, menu in run) for i in (0, 1))
         if parts >= 2 and 2 * known >= parts:
-            for element in run:
+            for element, _ in run:
                 element.rule = "html_navigation"
         run.clear()
-        known, parts = 0, 0
 
     for element in elements:
         if element.rule is not None:
@@ -317,11 +323,10 @@ def _mark_html_boilerplate(elements: Sequence[_Element]) -> None:
             end_run()
         else:
             menu = _is_menu(line) if element.category not in ("Table", "Title") else (0, 0)
-            if not menu[1]:
+            if menu[1]:
+                run.append((element, menu))
+            else:
                 end_run()
-                continue
-            run.append(element)
-            known, parts = known + menu[0], parts + menu[1]
     end_run()
 
 

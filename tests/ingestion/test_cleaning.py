@@ -276,6 +276,11 @@ class TestHtmlBoilerplate:
         assert clean(*self.PAGE, media_type="text/html", policy=CleaningPolicy(html_boilerplate=False))["removed"] == []
         assert clean(*self.PAGE, media_type="text/markdown")["removed"] == []
 
+    def test_a_byline_and_a_date_next_to_a_menu_stay(self) -> None:
+        entries = ["By Jan de Wit", "Facebook", "Twitter", "Print", "18 November 2019", "Home", "Contact", "Zwolle desk"]
+        row = clean(*entries, media_type="text/html")
+        assert row["text"].split("\n\n") == ["By Jan de Wit", "18 November 2019", "Zwolle desk"]
+
     def test_a_page_about_cookies_keeps_what_it_says_of_them(self) -> None:
         row = clean(("Title", "Cookie statement"), "Our shop uses cookies to remember the basket.", media_type="text/html")
         assert row["removed"] == []
