@@ -96,9 +96,7 @@ class Nugget(_Strict):
     """A fact that a good answer holds."""
 
     text: Text = Field(description="The fact, as text.")
-    vital: bool = Field(
-        True, description="true for a fact without which the answer is wrong, false for one that is nice to have."
-    )
+    vital: bool = Field(True, description="true for a fact without which the answer is wrong, false for one that is nice to have.")
 
 
 class Question(_Strict):
@@ -191,9 +189,7 @@ def read_golden(folder: Path, doc_ids: Collection[str] | None = None) -> list[Ro
             places[question.id] = place
             problems += (_Problem(place, question.id, *found) for found in _contradictions(question))
             if known is not None:
-                problems += (
-                    _Problem(place, question.id, *found) for found in _unknown_documents(question, known, len(problems))
-                )
+                problems += (_Problem(place, question.id, *found) for found in _unknown_documents(question, known, len(problems)))
             rows[question.id] = _question_row(question, path.name, number)
     if problems:
         raise GoldenError(_report(problems))
@@ -211,9 +207,7 @@ def _files(folder: Path) -> list[Path]:
     try:
         found = sorted((path for path in folder.iterdir() if path.suffix == ".jsonl"), key=lambda path: path.name)
     except OSError as error:
-        raise GoldenError(
-            f"{folder}: {error.strerror}; a golden set is a folder of .jsonl files, one question a line"
-        ) from error
+        raise GoldenError(f"{folder}: {error.strerror}; a golden set is a folder of .jsonl files, one question a line") from error
     if not found:
         raise GoldenError(f"{folder}: holds no .jsonl file; write questions there, one JSON object a line")
     return found
@@ -282,12 +276,7 @@ def _no_constant(name: str) -> Any:
 def _deeper_than(value: Any, depth: int) -> bool:
     level = [value]
     for _ in range(depth):
-        level = [
-            item
-            for node in level
-            if isinstance(node, dict | list)
-            for item in (node.values() if isinstance(node, dict) else node)
-        ]
+        level = [item for node in level if isinstance(node, dict | list) for item in (node.values() if isinstance(node, dict) else node)]
     return bool(level)
 
 
@@ -575,9 +564,7 @@ def read_baselines(folder: Path) -> list[Row]:
     for one, other in pairwise(ordered):
         key = tuple(one[name] for name in table.key)
         if key == tuple(other[name] for name in table.key):
-            raise GoldenError(
-                f"{folder / key[0]}.parquet: question {one['question_id']!r}: stands twice under {key[2:]}; save it again"
-            )
+            raise GoldenError(f"{folder / key[0]}.parquet: question {one['question_id']!r}: stands twice under {key[2:]}; save it again")
     return ordered
 
 

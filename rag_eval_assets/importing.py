@@ -172,9 +172,7 @@ def _read_beir(source: Path) -> _Beir:
     return beir
 
 
-def _read_lines(
-    path: Path, found: dict[str, str], text_of: Callable[[dict[str, Any]], str | None], problems: list[str]
-) -> None:
+def _read_lines(path: Path, found: dict[str, str], text_of: Callable[[dict[str, Any]], str | None], problems: list[str]) -> None:
     """Add the text of each line of a BEIR .jsonl file by its `_id`."""
     if not path.is_file():
         problems.append(f"{path}: no such file; a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/{_RELEASE_QRELS}")
@@ -201,9 +199,7 @@ def _read_lines(
             first[identifier] = number
             text = text_of(line)
             if text is None:
-                problems.append(
-                    f"{place}: {identifier!r}: title or text is missing or no text; a document and a query have text"
-                )
+                problems.append(f"{place}: {identifier!r}: title or text is missing or no text; a document and a query have text")
                 continue
             found[identifier] = text
 

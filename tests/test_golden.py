@@ -37,9 +37,7 @@ GOOD: dict[str, Any] = {
 def write(folder: Path, *lines: Any, name: str = "release.jsonl") -> Path:
     """A golden folder with one file; lines are bytes, text or objects."""
     folder.mkdir(exist_ok=True)
-    parts = [
-        line if isinstance(line, bytes) else (line if isinstance(line, str) else json.dumps(line)).encode() for line in lines
-    ]
+    parts = [line if isinstance(line, bytes) else (line if isinstance(line, str) else json.dumps(line)).encode() for line in lines]
     (folder / name).write_bytes(b"".join(part + b"\n" for part in parts))
     return folder
 
@@ -228,9 +226,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 fields = st.sampled_from([*Question.model_fields, "group", "document", "tenant", "grade", "x"])
-questions = st.dictionaries(
-    fields, json_values | st.lists(st.dictionaries(fields, json_values, max_size=4), max_size=3), max_size=8
-)
+questions = st.dictionaries(fields, json_values | st.lists(st.dictionaries(fields, json_values, max_size=4), max_size=3), max_size=8)
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -343,9 +339,7 @@ def test_two_hundred_questions_at_point_eight_know_a_rate_to_five_and_a_half_poi
 
 
 def test_half_widths_count_labelled_questions_for_ranking_and_all_for_answers() -> None:
-    found = coverage(
-        "half_width", [question("q1", "release"), question("q2", "release", intent="policy")], [label("q1", "a.pdf")]
-    )
+    found = coverage("half_width", [question("q1", "release"), question("q2", "release", intent="policy")], [label("q1", "a.pdf")])
     counts = {(row["intent"], row["doc_class"], row["other"]): (row["questions"], row["value"]) for row in found}
     wide = pytest.approx(1.96 * math.sqrt(0.16), rel=1e-3)
     assert counts["*", "*", "answer metrics"] == (2, pytest.approx(1.96 * math.sqrt(0.08), rel=1e-3))

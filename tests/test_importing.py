@@ -78,10 +78,7 @@ def test_the_settings_written_are_valid_and_keep_costly_search_to_whole_document
     import_beir(beir(tmp_path / "beir"), tmp_path / "out")
     settings = read_settings(tmp_path / "out" / "evaluation.yaml")
     assert isinstance(settings, Settings)
-    assert (
-        settings.retrievers["bm25"].parameters | {"k1": 0.9, "b": 0.4, "analyser": "english"}
-        == settings.retrievers["bm25"].parameters
-    )
+    assert settings.retrievers["bm25"].parameters | {"k1": 0.9, "b": 0.4, "analyser": "english"} == settings.retrievers["bm25"].parameters
     assert [name for name, retriever in settings.retrievers.items() if not retriever.chunkings] == ["bm25"]
     assert {system.chunking for system in settings.systems.values()} == {"whole"}
     assert settings.dedup.threshold == 1.0
@@ -129,9 +126,7 @@ def test_grades_under_nought_count_as_not_relevant(tmp_path: Path) -> None:
         ({"train": TRAIN}, "qrels/test.tsv: no such file; a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/test.tsv"),
     ],
 )
-def test_foreign_data_that_contradicts_itself_is_named_and_nothing_is_written(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_foreign_data_that_contradicts_itself_is_named_and_nothing_is_written(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     folder = beir(tmp_path / "beir", **change)
     with pytest.raises(ImportedDataError) as caught:
         import_beir(folder, tmp_path / "out")
@@ -175,9 +170,7 @@ def test_scifact_gives_300_release_and_537_development_questions(shared: Path, t
 
 
 @pytest.mark.reference
-def test_the_canonical_text_of_an_imported_document_is_its_title_and_text_but_for_white_space(
-    shared: Path, tmp_path: Path
-) -> None:
+def test_the_canonical_text_of_an_imported_document_is_its_title_and_text_but_for_white_space(shared: Path, tmp_path: Path) -> None:
     from ingestion.cleaning import CleaningPolicy, clean_document
     from ingestion.parsers import ParseLimits, ParseRequest, parse_files
     from ingestion.sources import scan
@@ -188,8 +181,7 @@ def test_the_canonical_text_of_an_imported_document_is_its_title_and_text_but_fo
     import_beir(folder, tmp_path / "out")
     sources = scan(tmp_path / "out" / "corpus")
     requests = [
-        ParseRequest(s["doc_id"], tmp_path / "out" / "corpus" / s["path"], s["media_type"], s["doc_class"], s["sha256"])
-        for s in sources
+        ParseRequest(s["doc_id"], tmp_path / "out" / "corpus" / s["path"], s["media_type"], s["doc_class"], s["sha256"]) for s in sources
     ]
     cleaning = read_settings(tmp_path / "out" / "evaluation.yaml").cleaning
     policy = CleaningPolicy(**cleaning.model_dump())

@@ -117,9 +117,7 @@ def test_a_missing_file_says_what_a_folder_holds(tmp_path: Path) -> None:
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*Settings.model_fields, "kind"]), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*Settings.model_fields, "kind"]), inner, max_size=3),
     max_leaves=6,
 )
 
@@ -147,9 +145,7 @@ def test_where_a_retriever_runs_does_not_shape_its_ranking(tmp_path: Path) -> No
     assert everywhere.parameters == read(tmp_path, MINIMAL).retrievers["dense"].parameters
 
 
-def test_the_folder_comes_from_the_environment_and_keeps_its_state_inside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_comes_from_the_environment_and_keeps_its_state_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "here"))
     folder = Folder.from_environment()
     assert folder.corpus == tmp_path.resolve() / "here" / "corpus"

@@ -13,9 +13,7 @@ import numpy as np
 from ingestion.chunking.budget import trimmed
 
 
-def chunk(
-    text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int
-) -> list[tuple[int, int]]:
+def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int) -> list[tuple[int, int]]:
     """A span for each run of elements on one page; the whole text where no element has a page.
 
     An element without a page stands on that of the element before.

@@ -36,9 +36,7 @@ def text_levels(text: str, budget: Budget) -> list[Boundaries]:
     return [*map(matches, _SEPARATORS.values()), budget.starts_between]
 
 
-def split(
-    budget: Budget, start: int, end: int, levels: Sequence[Boundaries], size: int, overlap: int = 0
-) -> list[tuple[int, int]]:
+def split(budget: Budget, start: int, end: int, levels: Sequence[Boundaries], size: int, overlap: int = 0) -> list[tuple[int, int]]:
     """Spans of at most `size` tokens over [start, end), cut at the best level that can.
 
     The text is cut at the first level. Neighbours that fit are packed up to `size`; a piece that is too long is cut by itself
@@ -75,9 +73,7 @@ def _pack(budget: Budget, edges: list[int], size: int, overlap: int) -> list[tup
     return spans
 
 
-def chunk(
-    text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int
-) -> list[tuple[int, int]]:
+def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int) -> list[tuple[int, int]]:
     """Spans of at most `size` tokens without white space at their ends; neighbours share at most `overlap` tokens."""
     budget = Budget(tokens, len(text))
     spans: list[tuple[int, int]] = []

@@ -68,9 +68,7 @@ def _block_starts(elements: Sequence[Mapping[str, Any]], budget: Budget, size: i
     return starts
 
 
-def chunk(
-    text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int
-) -> list[tuple[int, int]]:
+def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int) -> list[tuple[int, int]]:
     """Sections as chunks of at most `size` tokens, in order.
 
     A section joins the chunk before when one of the two is under half of `size`, both fit together, and it stands under the

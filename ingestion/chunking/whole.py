@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 
-def chunk(
-    text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int
-) -> list[tuple[int, int]]:
+def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int) -> list[tuple[int, int]]:
     """The whole text; nothing where it is all white space."""
     return [(0, len(text))] if text.strip() else []

@@ -13,9 +13,7 @@ import numpy as np
 from ingestion.chunking.budget import Budget
 
 
-def chunk(
-    text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int
-) -> list[tuple[int, int]]:
+def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int) -> list[tuple[int, int]]:
     """Windows of `size` tokens, each starting `overlap` tokens before the end of the one before; the last may be shorter.
 
     A window gives up a token where a character would be cut. Windows of nothing but white space are left out.

@@ -177,9 +177,7 @@ def _of_evidence(index: Mapping[str, _Chunks], evidence: list[Row]) -> list[Row]
     for groups in questions.values():
         gold: defaultdict[str, list[Span]] = defaultdict(list)
         for alternatives in groups.values():
-            doc_id, span = (
-                max(alternatives, key=lambda a: _omega(index, {a[0]: [a[1]]})) if len(alternatives) > 1 else alternatives[0]
-            )
+            doc_id, span = max(alternatives, key=lambda a: _omega(index, {a[0]: [a[1]]})) if len(alternatives) > 1 else alternatives[0]
             gold[doc_id].append(span)
         best = {doc_id: index[doc_id].fewest(spans) for doc_id, spans in gold.items()}
         held = _shared(gold, best)
@@ -297,10 +295,7 @@ def _unresolved(row: Row, document: _Document | None) -> str | None:
     """The first field of a chunk that does not lead back to its source; None where all do."""
     if document is None:
         return "doc_id"
-    if (
-        not 0 <= row["start"] < row["end"] <= len(document.text)
-        or document.sha256(row["start"], row["end"]) != row["text_sha256"]
-    ):
+    if not 0 <= row["start"] < row["end"] <= len(document.text) or document.sha256(row["start"], row["end"]) != row["text_sha256"]:
         return "span"
     element = document.first_element(row["start"])
     if document.paged and (row["page"] is None or element is None or row["page"] != element["page"]):
@@ -365,9 +360,7 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping
             found.append(_row("coherence", None, scope=scope, reason="nothing_to_measure"))
             continue
         within, across = (_mean_cosine(vectors, pairs[same]) for same in (True, False))
-        detail = (
-            f"inside a section {within:.4f} ({len(pairs[True])} pairs), at a border {across:.4f} ({len(pairs[False])} pairs)"
-        )
+        detail = f"inside a section {within:.4f} ({len(pairs[True])} pairs), at a border {across:.4f} ({len(pairs[False])} pairs)"
         found.append(_row("coherence", within - across, scope=scope, detail=detail))
     return found
 

@@ -31,9 +31,7 @@ def document(doc_id: str, *parts: tuple[str, str], pages: list[int | None] | Non
         text = f"{text}\n\n{body}" if text else body
         above = [] if category == "Title" else path
         page = pages[order] if pages else None
-        elements.append(
-            {"order": order, "start": start, "end": len(text), "category": category, "page": page, "heading_path": above}
-        )
+        elements.append({"order": order, "start": start, "end": len(text), "category": category, "page": page, "heading_path": above})
         path = [body] if category == "Title" else path
     return {"doc_id": doc_id, "text": text, "elements": elements}
 
@@ -184,9 +182,7 @@ def test_cut_tables_lists_numbered_sections_and_sentences_are_counted() -> None:
     t = text["text"]
     row, item, clause = t.index("| c"), t.index("- two"), t.index("4.2")
     whole = measured(chunk_table([text], {"a": [(0, len(t))]}), None, [text], [])
-    cut = measured(
-        chunk_table([text], {"a": [(0, row - 1), (row, item - 2), (item, clause + 5), (clause + 6, len(t))]}), None, [text], []
-    )
+    cut = measured(chunk_table([text], {"a": [(0, row - 1), (row, item - 2), (item, clause + 5), (clause + 6, len(t))]}), None, [text], [])
     for name, total in (("tables_cut", 1), ("lists_cut", 1), ("numbered_sections_cut", 2), ("sentences_cut", 1)):
         assert (whole[name]["numerator"], whole[name]["denominator"]) == (0.0, float(total))
     for name in ("tables_cut", "lists_cut", "numbered_sections_cut"):
@@ -295,9 +291,7 @@ def published(shared: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]],
         for number, line in enumerate(csv.DictReader(file)):
             for item, reference in enumerate(json.loads(line["references"])):
                 span = (reference["start_index"], reference["end_index"])
-                rows.append(
-                    evidence(f"q{number:03}", line["corpus_id"], span, group=f"g{item}") | {"quotation": reference["content"]}
-                )
+                rows.append(evidence(f"q{number:03}", line["corpus_id"], span, group=f"g{item}") | {"quotation": reference["content"]})
     tokenizer = load_tokenizer("cl100k_base")
     return documents, rows, {d["doc_id"]: tokenizer.spans(d["text"]) for d in documents}
 
@@ -312,9 +306,7 @@ def test_all_790_published_references_equal_their_spans(published: Any) -> None:
 
 def _spans(published: Any, strategy: str, size: int, overlap: int) -> dict[str, list[Span]]:
     documents, _, tokens = published
-    made = {
-        d["doc_id"]: chunk_document(d, tokens[d["doc_id"]], strategy=strategy, size=size, overlap=overlap) for d in documents
-    }
+    made = {d["doc_id"]: chunk_document(d, tokens[d["doc_id"]], strategy=strategy, size=size, overlap=overlap) for d in documents}
     return {doc_id: [(row["start"], row["end"]) for row in rows] for doc_id, rows in made.items()}
 
 
@@ -329,9 +321,7 @@ def _omega(published: Any, spans: dict[str, list[Span]]) -> tuple[float, float]:
     ("size", "overlap", "mean", "deviation"),
     [(800, 400, 4.7, 3.1), (400, 200, 8.4, 5.1), (400, 0, 12.5, 8.1), (200, 0, 21.0, 11.9)],
 )
-def test_precision_omega_of_windows_is_the_published_one(
-    published: Any, size: int, overlap: int, mean: float, deviation: float
-) -> None:
+def test_precision_omega_of_windows_is_the_published_one(published: Any, size: int, overlap: int, mean: float, deviation: float) -> None:
     # The published figures place a chunk where its text stands first, without a full stop at its end: wrong for 95 of 824 at 400/0.
     texts = {d["doc_id"]: d["text"] for d in published[0]}
 

@@ -26,9 +26,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     page = 1
     for order in range(draw(st.integers(0, 12))):
         text += draw(st.sampled_from(["", "\n\n", "\n", "  "]))
-        body = draw(
-            st.text(ALPHABET, max_size=60) | st.sampled_from(["A b. C d! E f?", "| a | b |\n| c | d |", "\U0001f6f8" * 9])
-        )
+        body = draw(st.text(ALPHABET, max_size=60) | st.sampled_from(["A b. C d! E f?", "| a | b |\n| c | d |", "\U0001f6f8" * 9]))
         category = draw(st.sampled_from(["Title", "NarrativeText", "ListItem", "ListItem", "Table"]))
         page = draw(st.sampled_from([page, page + 1, None])) or page
         elements.append(
@@ -136,9 +134,7 @@ def test_section_and_page_are_those_of_the_first_element_in_the_chunk() -> None:
 )
 def test_parameters_a_strategy_cannot_take_are_refused(strategy: str, size: int, overlap: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        chunk_document(
-            {"doc_id": "a", "text": "x", "elements": []}, np.array([[0, 1]]), strategy=strategy, size=size, overlap=overlap
-        )
+        chunk_document({"doc_id": "a", "text": "x", "elements": []}, np.array([[0, 1]]), strategy=strategy, size=size, overlap=overlap)
 
 
 def test_naming_the_strategies_loads_none_of_them() -> None:

@@ -19,9 +19,7 @@ def document(*parts: tuple[str, str] | tuple[str, str, int]) -> tuple[str, list[
             path = path[: level[0] - 1]
         start = len(text) + (2 if text else 0)
         text = f"{text}\n\n{body}" if text else body
-        elements.append(
-            {"order": order, "start": start, "end": len(text), "category": category, "page": None, "heading_path": [*path]}
-        )
+        elements.append({"order": order, "start": start, "end": len(text), "category": category, "page": None, "heading_path": [*path]})
         if category == "Title":
             path = [*path, body]
     return text, elements
