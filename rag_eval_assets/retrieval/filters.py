@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rag_eval_assets.tables import MISSING, NOT_APPLICABLE, SCORED
+from rag_eval_assets.tables import MISSING, NOT_APPLICABLE, OK, SCORED
 
 ENTITLEMENT_FIELDS = ("tenant", "groups", "jurisdiction", "publication_state")
 DEFAULT_STATES = ("published",)
@@ -114,12 +114,14 @@ def predicate(text: str | None) -> dict[str, Any]:
 def filter_exclusion(questions: Sequence[Row], evidence: Iterable[Row], documents: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows of `filter_exclusion`, one for each question, sorted by its id.
 
-    `evidence` are golden_evidence rows. Gold is every document that carries evidence of a grade over 0 and is eligible
-    (entitled and in the kept corpus); it is taken before the filter, so that excluded gold stays in the denominator. Where
-    filters are set but not one question has eligible gold, their rows are `missing`: a gate on them fails closed. Raises
-    ValueError that names question and field for a predicate on an unknown field.
+    `evidence` are golden_evidence rows; `documents` are rows of documents or unique_documents, failed ones do not count. Gold is
+    every document that carries evidence of a grade over 0 and is eligible (entitled and in the kept corpus); it is taken before
+    the filter, so that excluded gold stays in the denominator. Where filters are set but not one question has eligible gold,
+    their rows are `missing`: a gate on them fails closed. Raises ValueError that names question and field for a predicate on an
+    unknown field.
     """
     check_filters(questions, documents)
+    documents = [document for document in documents if document.get("status", OK) == OK]
     by_id = {document["doc_id"]: document for document in documents}
     labels: dict[str, list[Row]] = {}
     for row in evidence:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from rag_eval_assets.retrieval.ann import measure
+from rag_eval_assets.retrieval.ann import measure, not_measured
 from rag_eval_assets.tables import TABLES
 
 GRID = {
@@ -178,6 +178,12 @@ def test_what_cannot_be_measured_is_one_row_with_its_reason(vectors: Vectors | N
     (row,) = _measure(vectors, queries)
     pa.Table.from_pylist([row], schema=TABLES["ann_recall"].schema)
     assert (row["status"], row["reason"], row["recall_mean"], row["recommended"]) == ("not_applicable", reason, None, False)
+
+
+def test_a_chunking_that_nothing_uses_is_one_row_that_says_so() -> None:
+    row = not_measured("minilm", 10)
+    pa.Table.from_pylist([row], schema=TABLES["ann_recall"].schema)
+    assert (row["status"], row["reason"]) == ("not_applicable", "not_used")
 
 
 def test_two_vectors_are_enough() -> None:

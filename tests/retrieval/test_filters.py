@@ -144,6 +144,12 @@ def test_filters_without_any_eligible_gold_fail_closed(question: Make, document:
         exclusion_rate(rows)
 
 
+def test_a_document_that_failed_is_nobodys_to_read(question: Make, document: Make) -> None:
+    documents = [{**document("d1", locale="nl"), "status": "ok"}, {**document("d2", locale="nl"), "status": "failed"}]
+    (row,) = filter_exclusion([question("q1", filter={"locale": "nl"})], [_gold("q1", "d1"), _gold("q1", "d2")], documents)
+    assert (row["entitled_documents"], row["filtered_documents"], row["eligible_gold"]) == (1, 1, 1)
+
+
 def test_several_evidence_rows_on_one_document_are_one_gold_document(question: Make, document: Make) -> None:
     evidence = [_gold("q1", "d1"), _gold("q1", "d1"), _gold("q1", "d2")]
     documents = [document("d1", locale="nl"), document("d2", locale="en")]
