@@ -21,11 +21,15 @@ DECISIONS = ("FAIL", "INSUFFICIENT_EVIDENCE", "PASS")
 """Decisions of a gate, worst first."""
 
 HEADLINE_RANK = 10
+NOT_IMPLICATED = ("", "none")
+"""Labels of the diagnosis of a question that did not fail."""
+
 _SCORED_STAGES = ("ranking", "context", "answer", "citations")
 _METRIC_ORDER = ("correct", "nDCG", "R", "RR", "AP", "Success", "P")
 _KEY_MEASURES = (
     ("nDCG", "document"),
     ("R", "group"),
+    ("context_recall", "group"),
     ("R", "document"),
     ("refusal_correct", "question"),
     ("citation_validity", "question"),
@@ -72,9 +76,13 @@ def headline(rows: Rows, split: str) -> list[Row]:
     whole = whole_split(rows, split)
     k = rank_cutoff(whole)
     cut = {(r["metric"], r["unit"]) for r in whole if r["k"] == k and r["cutoff"] == "rank"}
-    first = [r for r in whole if r["cutoff"] != "tokens" and r["unit"] != "chunk" and r["metric"] != "P"]
-    first = [r for r in first if r["k"] == k or (r["k"] == 0 and (r["metric"], r["unit"]) not in cut)]
+    first = [r for r in whole if is_headline(r, k) and (r["k"] or (r["metric"], r["unit"]) not in cut)]
     return [r for r in first if r["questions"] or r["failed"] or r["missing"]]
+
+
+def is_headline(row: Row, k: int) -> bool:
+    """Whether a measure is one a reader looks at first, `k` being the cut-off shown."""
+    return row["cutoff"] != "tokens" and row["unit"] != "chunk" and row["metric"] != "P" and row["k"] in (0, k)
 
 
 def key_measures(rows: Rows, split: str, pass_metric: str, most: int = 4) -> list[Row]:
@@ -224,12 +232,13 @@ def parse_figures(rows_by_parser: Mapping[str, Rows]) -> list[ParseFigures]:
 # -------------------------------------------------------------------------------------------------------------- funnel
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the evidence funnel: evidence groups that came out of it, those it lost, and the table to open for them."""
+    """A stage of the evidence funnel: evidence groups that came out of it, that it lost, of which that is not known; what to open."""
 
     name: str
     open_next: str
     reached: int
     lost: int
+    unknown: int = 0
 
 
 def funnel_stages(rows: Rows) -> tuple[list[Stage], dict[tuple[str, str], int]]:
@@ -237,10 +246,12 @@ def funnel_stages(rows: Rows) -> tuple[list[Stage], dict[tuple[str, str], int]]:
     followed = [r for r in rows if r["status"] == OK]
     place = {name: i for i, name in enumerate(STAGES)}
     lost = Counter(place[r["lost_at"]] for r in followed if r["lost_at"])
+    # Lost nowhere, yet not followed to the last stage: where no answer is due, nobody knows whether the evidence led to one.
+    unknown = Counter(place[r["furthest"]] + 1 for r in followed if not r["lost_at"] and r["furthest"] in place)
     stages, left = [], len(followed)
-    for name, table in STAGES.items():
-        left -= lost[place[name]]
-        stages.append(Stage(name, table, left, lost[place[name]]))
+    for i, (name, table) in enumerate(STAGES.items()):
+        left -= lost[i] + unknown[i]
+        stages.append(Stage(name, table, left, lost[i], unknown[i]))
     others = Counter((r["status"], r["reason"] or "") for r in rows if r["status"] != OK)
     return (stages if followed else []), dict(sorted(others.items()))
 
@@ -260,7 +271,7 @@ def failed_questions(scores: Rows, diagnosis: Rows, funnel: Rows, split: str, pa
     due = [r for r in scores if r["split"] == split and r["metric"] == pass_metric and r["status"] != NOT_APPLICABLE]
     if due:
         return sorted({r["question_id"] for r in due if r["value"] is None or not r["value"] >= 1}), "score"
-    diagnosed = {r["question_id"] for r in diagnosis if r["split"] == split and r["reason"] != "not_failed"}
+    diagnosed = {r["question_id"] for r in diagnosis if r["split"] == split and r["label"] not in NOT_IMPLICATED}
     if diagnosed:
         return sorted(diagnosed), "diagnosis"
     followed = [r for r in funnel if r["split"] == split and r["status"] == OK]

@@ -14,7 +14,7 @@ DASH = "\u2013"
 MINUS = "\u2212"
 MOST_DECIMALS = 4
 
-_METRICS = {"R": "Recall", "P": "Precision", "Success": "Success", "RR": "MRR", "AP": "MAP", "nDCG": "nDCG"}
+_METRICS = {"R": "Recall", "P": "Precision", "Success": "Success", "RR": "MRR", "AP": "MAP", "nDCG": "nDCG", "rouge_l": "ROUGE-L"}
 _SIGNIFICANT = 4
 _WIDE = Context(prec=400)  # any float has its digits
 _NOT_SHARES = ("tokens", "seconds", "latency", "bytes", "tau", "kappa", "length_ratio", "rank", "cost")

@@ -420,12 +420,12 @@ def cer_by_class(rows_by_parser: Mapping[str, Rows]) -> bytes:
 
 # -------------------------------------------------------------------------------------------------------------- funnel
 def funnel(rows: Rows) -> bytes:
-    """evidence_funnel rows: evidence groups left after each stage, and how many the stage lost."""
+    """evidence_funnel rows: evidence groups left after each stage, how many it lost, and of how many nobody knows."""
     title = "Evidence funnel"
     stages, _ = facts.funnel_stages(rows)
     if not stages:
         return _nothing(title, "no evidence was followed")
-    total = stages[0].reached + stages[0].lost
+    total = stages[0].reached + stages[0].lost + stages[0].unknown
 
     def paint(figure: Figure) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -436,8 +436,11 @@ def funnel(rows: Rows) -> bytes:
             if stage.lost:
                 look: dict[str, Any] = {"color": _LOST, "hatch": "////", "edgecolor": _PAPER, "label": "lost by the stage"}
                 axes.barh(place, stage.lost, left=stage.reached, height=0.66, **look)
+            if stage.unknown:
+                look = {"color": _GRID, "label": "not known"}
+                axes.barh(place, stage.unknown, left=stage.reached + stage.lost, height=0.66, **look)
             note = f"{stage.reached:,}" + (f"  ({formats.MINUS}{stage.lost:,})" if stage.lost else "")
-            _note(axes, note, (stage.reached + stage.lost, place), (6, 0), va="center")
+            _note(axes, note, (stage.reached + stage.lost + stage.unknown, place), (6, 0), va="center")
         axes.set_yticks(range(len(stages)), [facts.stage_name(s.name) for s in stages])
         axes.invert_yaxis()
         axes.grid(False, axis="y")

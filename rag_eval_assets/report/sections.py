@@ -213,32 +213,49 @@ def slices(tables: Tables, split: str, pass_metric: str) -> list[Values]:
     return shown
 
 
-def baselines(tables: Tables) -> list[Values]:
-    """Paired differences of every system to its baselines."""
+def baselines(tables: Tables, split: str) -> list[Values]:
+    """Paired differences of every system to its baselines: headline measures of the split, then all others."""
     shown = []
     for system, rows in parts_of(tables, "comparison").items():
-        lines = []
-        for row in sorted(
-            (r for r in rows if r["status"] != NOT_APPLICABLE), key=lambda r: (r["baseline"], r["split"], *facts.measure_key(r))
-        ):
-            share = formats.is_share(row["metric"], row["difference"], row["lower"], row["upper"])
-            lines.append({
-                **_measure(row),
-                "baseline": row["baseline"],
-                "split": row["split"],
-                "difference": formats.difference(row["difference"], share),
-                "interval": formats.difference_interval(row["lower"], row["upper"], share),
-                "points": share,
-                "paired": formats.count(row["paired"]),
-                "missing": formats.count(row["missing"]),
-                "decision": decision(row["decision"]),
-                "reason": reason(row["decision_reason"]) if row["status"] == SCORED else reason(row["reason"]),
-                "detail": formats.readable(row["detail"], QUOTED),
-            })  # fmt: skip
-        changed = sorted({text for r in rows if (text := r["what_changed"]) not in ("", "{}", "null")})
-        why = sorted({reason(r["reason"]) for r in rows if r["status"] == NOT_APPLICABLE and r["reason"]})
-        shown.append({"system": system, "lines": lines, "changed": [_changes(text) for text in changed], "why": why})
+        compared = [r for r in rows if r["status"] != NOT_APPLICABLE]
+        first = [r for r in compared if r["split"] == split and facts.is_headline(r, facts.rank_cutoff(compared))]
+        rest = [r for r in compared if r not in first]
+        refused = [r for r in rows if r["status"] == NOT_APPLICABLE and r["metric"] == "all"]
+        changed = sorted({(r["baseline"], r["what_changed"]) for r in compared if r["what_changed"] not in ("", "{}", "null")})
+        shown.append({
+            "system": system,
+            "tables": [
+                {"title": title, "folded": folded, "lines": [_compared(r) for r in some[:MOST_ROWS]], "more": max(0, len(some) - MOST_ROWS)}
+                for title, some, folded in (
+                    (f"{system} against its baselines, {split} split", _in_order(first), False),
+                    (f"{system} against its baselines, every other measure and split", _in_order(rest), bool(first)),
+                ) if some
+            ],
+            "changed": [(baseline, _changes(text)) for baseline, text in changed],
+            "refused": [(r["baseline"], reason(r["reason"]), formats.readable(r["detail"], ANSWERED)) for r in refused],
+        })  # fmt: skip
     return shown
+
+
+def _in_order(rows: Rows) -> list[Row]:
+    return sorted(rows, key=lambda r: (r["baseline"], r["split"], *facts.measure_key(r)))
+
+
+def _compared(row: Row) -> Values:
+    share = formats.is_share(row["metric"], row["difference"], row["lower"], row["upper"])
+    return {
+        **_measure(row),
+        "baseline": row["baseline"],
+        "split": row["split"],
+        "difference": formats.difference(row["difference"], share),
+        "interval": formats.difference_interval(row["lower"], row["upper"], share),
+        "points": share,
+        "paired": formats.count(row["paired"]),
+        "missing": formats.count(row["missing"]),
+        "decision": decision(row["decision"]),
+        "reason": reason(row["decision_reason"]) if row["status"] == SCORED else reason(row["reason"]),
+        "detail": formats.readable(row["detail"], QUOTED),
+    }
 
 
 def _changes(text: str) -> list[tuple[str, str]]:
@@ -276,7 +293,7 @@ def sweep(tables: Tables) -> Values:
             "retriever": retriever,
             "recommended": [r["chunking"] for r in chosen],
             "undecided": bool(undecided) and not chosen,
-            "why": formats.readable(why, QUOTED),
+            "why": REASONS.get(why or "") or formats.readable(why, QUOTED),
             "rows": [_sweep_line(r) for r in mine],
         })  # fmt: skip
     return {
@@ -343,9 +360,10 @@ def index(tables: Tables) -> Values:
             for r in sorted(scored, key=lambda r: (-r["selectivity"], r["embedder"], r["index"], r["setting"]))
         ]
         grid += lines
-        for share in sorted({r["selectivity"] for r in scored}, reverse=True):
-            chosen = [line for line in lines if line["recommended"] and line["selectivity_value"] == share]
-            recommended += chosen or [{"chunking": chunking, "selectivity": _selectivity(share), "none": True}]
+        chosen = {line["key"] for line in lines if line["recommended"]}
+        recommended += [line for line in lines if line["key"] in chosen]
+        if lines and not chosen:
+            recommended.append({"chunking": chunking, "none": True})
     return {
         "recommended": recommended,
         "grid": grid[:MOST_ROWS],
@@ -369,7 +387,7 @@ def _ann_line(row: Row) -> Values:
         "index": row["index"],
         "setting": row["setting"],
         "selectivity": _selectivity(row["selectivity"]),
-        "selectivity_value": row["selectivity"],
+        "key": (row["embedder"], row["index"], row["setting"], row["k"]),
         "k": row["k"],
         "recall": formats.percent(row["recall_mean"]),
         "p5": formats.percent(row["recall_p5"]),
@@ -378,6 +396,7 @@ def _ann_line(row: Row) -> Values:
         "work": formats.count(round(row["distance_computations"])) if formats.is_number(row["distance_computations"]) else formats.DASH,
         "megabytes": formats.plain(round(row["bytes"] / 1e6, 2)) if row["bytes"] is not None else formats.DASH,
         "recommended": row["recommended"],
+        "none": False,
     }
 
 
@@ -433,6 +452,7 @@ def parse_failures(tables: Tables) -> Values:
         "more": max(0, len(lines) - MOST_ROWS),
         "lost": sum(line["lost"] for line in lines),
         "total": len(lines),
+        "parsed": bool(tables.get("documents")),
     }
 
 
@@ -450,15 +470,19 @@ def funnels(tables: Tables, split: str) -> list[Values]:
     for system, rows in parts_of(tables, "evidence_funnel").items():
         own = [r for r in rows if r["split"] == split]
         stages, others = facts.funnel_stages(own)
-        total = stages[0].reached + stages[0].lost if stages else 0
+        total = stages[0].reached + stages[0].lost + stages[0].unknown if stages else 0
+        checked = total - (stages[-1].unknown if stages else 0)
         followed = [r for r in own if r["status"] == OK]
         shown.append({
             "system": system,
             "total": formats.count(total),
-            "answered": formats.percent(stages[-1].reached / total) if total else formats.DASH,
+            "answered": formats.percent(stages[-1].reached / checked) if checked else formats.DASH,
+            "checked": formats.count(checked),
+            "unknown": total - checked,
             "cited": formats.count(sum(bool(r["cited"]) for r in followed)),
             "stages": [
                 {"name": facts.stage_name(s.name), "open_next": s.open_next, "reached": formats.count(s.reached), "lost": s.lost,
+                 "unknown": s.unknown,
                  "share": formats.percent(s.reached / total)}
                 for s in stages
             ],
@@ -627,7 +651,7 @@ def _answer(row: Row | None) -> Values:
 
 
 def _diagnosis(rows: Rows) -> Values | None:
-    told = [r for r in rows if r["label"]]
+    told = [r for r in rows if r["label"] not in facts.NOT_IMPLICATED]
     if not told:
         return None
     results = {True: "recovered", False: "still failed"}
@@ -720,7 +744,7 @@ def _dedup_line(row: Row) -> Values:
         return f"{said} {limits}" if limits else said
 
     return {
-        "permutations": row["permutations"], "bands": row["bands"], "threshold": formats.plain(row["threshold"]),
+        "permutations": row["permutations"], "bands": row["bands"], "threshold": f"{row['threshold']:g}",
         "pairs": formats.count(row["labelled_pairs"]), "used": row["used"],
         "cells": [cell(n) for n in ("precision", "recall", "false_merge_rate", "missed_merge_rate")],
         "note": "" if row["status"] == SCORED else reason(row["reason"]),

@@ -142,7 +142,8 @@ def _ann() -> dict[str | None, list[Row]]:
                     make_row(
                         "ann_recall", embedder="minilm", index=index, setting=setting, selectivity=share, k=10, queries=112,
                         recall_mean=recall - loss, recall_p5=max(0.0, recall - loss - 0.12), recall_by_id=recall - loss, ndcg_cost=0.002,
-                        distance_computations=work, bytes=int(1_200_000 * scale), recommended=setting == "m16-efc200-efs64",
+                        distance_computations=work, bytes=int(1_200_000 * scale),
+                        recommended=setting == "m16-efc200-efs64" and share == 1.0,
                         status="scored",
                     )
                 )  # fmt: skip
@@ -267,7 +268,7 @@ def _questions_and_answers() -> Tables:
             tables["diagnosis"][system].append(
                 make_row(
                     "diagnosis", **shared, intervention="gold_context", recovered=lost != "answered" if failed else None,
-                    label=labels.get(lost or "", "evidence_lost_in_ingestion" if lost else "generation_failure") if failed else "",
+                    label=labels.get(lost or "", "evidence_lost_in_ingestion" if lost else "generation_failure") if failed else "none",
                     why="fails_with_gold_context" if lost == "answered" else "relevant_not_retrieved" if failed else None,
                     best_rank=5 if failed else None, result_id="x", status="scored" if failed else "not_applicable",
                     reason=None if failed else "not_failed",
@@ -305,7 +306,7 @@ def _comparison() -> dict[str | None, list[Row]]:
     shared = {"baseline": "2.3", "cutoff": "rank", "unit": "document", "split": "release", "paired": 37, "missing": 1, "status": "scored"}
     changed = '{"chunking": ["window-256-o0", "recursive-512-o64"], "top_k": [5, 8]}'
     return {
-        "baseline": [make_row("comparison", baseline="none", status="not_applicable", reason="no_baseline",
+        "baseline": [make_row("comparison", baseline="none", metric="all", split="all", status="not_applicable", reason="no_baseline",
                               decision="INSUFFICIENT_EVIDENCE", decision_reason="no_baseline", what_changed="{}")],
         "hybrid-512": [
             make_row("comparison", **shared, metric="nDCG", k=10, difference=0.0371, lower=0.0011, upper=0.0742, decision="PASS",

@@ -17,7 +17,9 @@ Maker = Callable[..., Row]
 
 def test_the_funnel_counts_what_each_stage_left_and_lost(row: Maker) -> None:
     lost = ["parsed", "ranked", "ranked", "answered", None, None]
-    rows = [row("evidence_funnel", question_id=str(i), status="ok", lost_at=stage) for i, stage in enumerate(lost)]
+    rows = [
+        row("evidence_funnel", question_id=str(i), status="ok", lost_at=s, furthest=None if s else "answered") for i, s in enumerate(lost)
+    ]
     rows += [row("evidence_funnel", question_id="u", status="not_applicable", reason="unanswerable")]
     stages, others = facts.funnel_stages(rows)
     assert [(s.name, s.reached, s.lost) for s in stages] == [
@@ -26,6 +28,14 @@ def test_the_funnel_counts_what_each_stage_left_and_lost(row: Maker) -> None:
     ]  # fmt: skip
     assert others == {("not_applicable", "unanswerable"): 1}
     assert {s.name: s.open_next for s in stages}["ranked"] == "system_retrievals"
+
+
+def test_evidence_of_which_no_answer_is_due_counts_neither_as_answered_nor_as_lost(row: Maker) -> None:
+    ends = [("in_context", None), ("answered", None), ("in_context", "answered")]
+    rows = [row("evidence_funnel", question_id=str(i), status="ok", furthest=f, lost_at=lost) for i, (f, lost) in enumerate(ends)]
+    *_, context, answered = facts.funnel_stages(rows)[0]
+    assert (context.reached, context.lost, context.unknown) == (3, 0, 0)
+    assert (answered.reached, answered.lost, answered.unknown) == (1, 1, 1)
 
 
 def test_a_stage_that_is_not_of_the_closed_list_is_an_error(row: Maker) -> None:
@@ -119,8 +129,9 @@ def test_a_question_fails_below_one_and_without_a_value_where_one_was_due(row: M
 
 def test_without_a_pass_metric_the_diagnosis_says_which_questions_failed(row: Maker) -> None:
     diagnosis = [
-        row("diagnosis", question_id="a", split="release", status="scored"),
-        row("diagnosis", question_id="b", split="release", status="not_applicable", reason="not_failed"),
+        row("diagnosis", question_id="a", split="release", status="scored", label="retrieval_miss"),
+        row("diagnosis", question_id="b", split="release", status="not_applicable", reason="not_failed", label="none"),
+        row("diagnosis", question_id="c", split="release", status="not_applicable", reason="no_gold_answer", label="none"),
     ]
     assert facts.failed_questions([], diagnosis, [], "release", "correct") == (["a"], "diagnosis")
 

@@ -194,7 +194,9 @@ def test_an_evaluation_without_any_table_still_gives_a_page(undrawn: None) -> No
     said = Markup(html).words
     assert "No gate is set" in said
     assert "nothing here may decide a release" not in said
-    assert {"No chunking was swept.", "No slice was scored.", "No answer was scored."} <= set(re.findall(r"No \w+ was \w+\.", said))
+    wanted = {"No chunking was swept.", "No slice was scored.", "No answer was scored.", "No document was parsed."}
+    assert wanted <= set(re.findall(r"No \w+ was \w+\.", said))
+    assert "✓" not in said
 
 
 @pytest.mark.parametrize("hole", [None, float("nan"), float("inf"), float("-inf")])
@@ -376,8 +378,23 @@ def test_golden_coverage_shows_empty_cells_and_leaks(html: str) -> None:
 def test_a_comparison_shows_points_what_changed_and_why_nothing_was_compared(html: str) -> None:
     said = Markup(html).words
     assert "✓ Pass +3.7 [+0.1, +7.5] 37 1 non inferior" in said
-    assert "chunking window-256-o0 → recursive-512-o64 , top k 5 → 8" in said
+    assert "What changed since 2.3 : chunking window-256-o0 → recursive-512-o64 , top k 5 → 8" in said
     assert "Not compared: no baseline is saved for this system." in said
+
+
+def test_a_refused_comparison_names_the_field_that_differs(undrawn: None, row: Maker) -> None:
+    refused = row(
+        "comparison", baseline="2.3", metric="all", status="not_applicable", reason="incomparable", detail="golden: 'a' is now 'b'"
+    )
+    said = words({"comparison": {"s": [refused]}})
+    assert "Not compared with 2.3 : an identity that must match differs (golden: 'a' is now 'b')." in said
+
+
+def test_a_setting_recommended_without_filter_is_shown_with_what_filters_make_of_it(html: str) -> None:
+    said = Markup(html).words
+    table = said[said.index("Recommended settings") : said.index("Every setting measured")]
+    assert table.count("hnsw m16-efc200-efs64") == 4  # two chunkings, two selectivities
+    assert "filter leaves 10.0%" in table
 
 
 def test_the_identity_of_the_templates_changes_with_any_of_their_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
