@@ -57,7 +57,10 @@ def locked_pdf(lines: list[str], password: str) -> bytes:
     out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + b"".join(b"%010d 00000 n \n" % o for o in offsets)
     name = file_id.hex().encode()
     out += b"trailer\n<< /Size %d /Root 1 0 R /Encrypt 6 0 R /ID [<%b><%b>] >>\nstartxref\n%d\n%%%%EOF\n" % (
-        len(objects) + 1, name, name, start,
+        len(objects) + 1,
+        name,
+        name,
+        start,
     )
     return bytes(out)
 

@@ -21,6 +21,11 @@ LINK = re.compile(r"\[([^\]^]+)\]\(([^)\s]+)\)")
 SOFT_HYPHEN = "\u00ad"
 
 
+def load_yaml(text: str) -> Any:
+    """YAML as plain values, read by libyaml where it is there."""
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 class ContentError(ValueError):
     """A content file that cannot be built: names the file and the block."""
 
@@ -146,7 +151,9 @@ def _gather(lines: Sequence[str], at: int, first: str) -> tuple[str, int]:
     """A block's text with its continuation lines, and the line after it."""
     parts = [first.strip()]
     at += 1
-    while at < len(lines) and lines[at].strip() and not re.match(r"(#{1,4} |\||- |\d+\. |> |\[\^\d+\]: |```|<<page>>)", lines[at]):
+    while (
+        at < len(lines) and lines[at].strip() and not re.match(r"(#{1,4} |\||- |\d+\. |> |\[\^\d+\]: |```|<<page>>)", lines[at])
+    ):
         parts.append(lines[at].strip().removeprefix("> "))
         at += 1
     joined = " ".join(parts)
@@ -199,7 +206,7 @@ def read_document(file: Path) -> Document:
     if not text.startswith("---\n"):
         raise ContentError(f"{file.name}: no header")
     header_text, body = text[4:].split("\n---\n", 1)
-    header = yaml.safe_load(header_text)
+    header = load_yaml(header_text)
     document = Document(file)
     common = {k: v for k, v in header.items() if k not in ("also", "meta", "path", "format", "reference", "key")}
     variants = [{**header, "key": header.get("key", file.stem)}, *header.get("also", [])]

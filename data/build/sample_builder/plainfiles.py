@@ -25,7 +25,9 @@ def markdown(rendition: Rendition) -> bytes:
             out = f"{block.number}. {text}"
         elif block.kind == "table":
             head, *rows = block.rows
-            out = "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(r) + " |" for r in rows)])
+            out = "\n".join(
+                ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(r) + " |" for r in rows)]
+            )
         elif block.kind == "callout":
             out = f"> {text}"
         elif block.kind == "footnote":
@@ -60,7 +62,9 @@ def text(rendition: Rendition) -> bytes:
             out = textwrap.fill(content, width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
         elif block.kind == "number":
             label = f"{block.number}. "
-            out = textwrap.fill(content, width, initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False)
+            out = textwrap.fill(
+                content, width, initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False
+            )
         elif block.kind == "table":
             widths = [max(len(plain(row[c])) for row in block.rows) for c in range(len(block.rows[0]))]
             out = "\n".join(

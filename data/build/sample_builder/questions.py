@@ -15,9 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from sample_builder.markup import ContentError, Document, Rendition, quotable
+from sample_builder.markup import ContentError, Document, Rendition, load_yaml, quotable
 from sample_builder.web import boilerplate
 
 SPLITS = ("development", "release", "calibration", "monitoring")
@@ -40,12 +38,12 @@ def read_questions(folder: Path, documents: Sequence[Document]) -> list[dict[str
     family = {r.key: d.file.stem for d in documents for r in d.renditions}
     text = {key: quotable(r.blocks) for key, r in by_key.items()}
     copies = {d.renditions[0].key: [r for r in d.renditions if r.copy] for d in documents}
-    callers = yaml.safe_load((folder / "callers.yaml").read_text(encoding="utf-8"))
+    callers = load_yaml((folder / "callers.yaml").read_text(encoding="utf-8"))
     rows: list[dict[str, Any]] = []
     split_of: dict[str, tuple[str, str]] = {}
     for file in sorted(p for p in folder.glob("*.yaml") if p.name != "callers.yaml"):
         split = file.stem.split("-")[0]
-        for raw in yaml.safe_load(file.read_text(encoding="utf-8")):
+        for raw in load_yaml(file.read_text(encoding="utf-8")):
             name = f"{file.name}: {raw.get('id')}"
             if split not in SPLITS or set(raw) - FIELDS:
                 raise ContentError(f"{name}: unknown split {split} or fields {set(raw) - FIELDS}")
@@ -57,8 +55,10 @@ def read_questions(folder: Path, documents: Sequence[Document]) -> list[dict[str
                     for quote in [quotation] if not isinstance(quotation, list) else quotation:
                         if quote is not None and quote not in text[key]:
                             raise ContentError(f"{name}: not in {key}: {quote!r}")
-                        for holder in [by_key[key], *(c for c in copies.get(key, ()) if quote is None or quote in text[c.key])]:
-                            evidence.append({"group": f"g{number}", "document": holder.doc_id, "quotation": quote, "grade": 1})
+                        holders = [by_key[key], *(c for c in copies.get(key, ()) if quote is None or quote in text[c.key])]
+                        evidence += [
+                            {"group": f"g{number}", "document": h.doc_id, "quotation": quote, "grade": 1} for h in holders
+                        ]
                     other = split_of.setdefault(family[key], (split, name))
                     if other[0] != split:
                         raise ContentError(f"{name}: {family[key]} already serves {other[1]}")
@@ -69,8 +69,14 @@ def read_questions(folder: Path, documents: Sequence[Document]) -> list[dict[str
     return sorted(rows, key=lambda row: str(row["id"]))
 
 
-def _row(raw: Mapping[str, Any], split: str, evidence: list[dict[str, Any]], callers: Mapping[str, Any], text: Mapping[str, str],
-         keys: Mapping[str, str]) -> dict[str, Any]:
+def _row(
+    raw: Mapping[str, Any],
+    split: str,
+    evidence: list[dict[str, Any]],
+    callers: Mapping[str, Any],
+    text: Mapping[str, str],
+    keys: Mapping[str, str],
+) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": raw["id"],
         "question": raw["q"],
@@ -122,7 +128,7 @@ def _context(evidence: Sequence[Mapping[str, Any]], text: Mapping[str, str], key
     return "\n".join(out)
 
 
-def by_split(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def by_split(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Rows of each split."""
     return {split: [row for row in rows if row["split"] == split] for split in SPLITS}
 
@@ -132,10 +138,12 @@ def json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
 
 
-def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def read_labels(
+    file: Path, documents: Sequence[Document], asked: Sequence[Mapping[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
     """Labels by kind. Language labels and the boilerplate of page skins follow from the headers; the rest is written out."""
     by_key = renditions_by_key(documents)
-    raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+    raw = load_yaml(file.read_text(encoding="utf-8"))
     annotator = raw["annotator"]
     out: dict[str, list[dict[str, Any]]] = {k: [] for k in ("boilerplate", "language", "pii", "duplicate", "cut", "judgment")}
 
@@ -169,4 +177,4 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
         for value, answers in item["answers"].items():
             for answer in answers:
                 add("judgment", passage["document"], value, quotation=passage["quotation"], question=row["id"], answer=answer)
-    return {kind: rows for kind, rows in out.items()}
+    return out

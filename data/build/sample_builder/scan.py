@@ -16,8 +16,10 @@ from sample_builder.pdf import Typesetter
 def page_images(rendition: Rendition) -> tuple[list[Any], list[str]]:
     """Grey page images and their reference texts. `scan` options: dpi, rotate (degrees), noise, blur, contrast, streaks."""
     import numpy as np
-    import pymupdf
+    import pymupdf as untyped
     from PIL import Image, ImageFilter
+
+    pymupdf: Any = untyped
 
     wish: dict[str, Any] = dict(rendition.options.get("scan", {}))
     setter = Typesetter(rendition, {**rendition.options})
@@ -31,7 +33,7 @@ def page_images(rendition: Rendition) -> tuple[list[Any], list[str]]:
         image = image.rotate(float(wish.get("rotate", 0)), resample=Image.Resampling.BICUBIC, fillcolor=255)
         if blur := float(wish.get("blur", 0)):
             image = image.filter(ImageFilter.GaussianBlur(blur))
-        grey = np.asarray(image, dtype=np.float32)
+        grey: Any = np.asarray(image, dtype=np.float32)
         paper, ink = float(wish.get("paper", 245)), float(wish.get("ink", 35))
         grey = ink + grey / 255 * (paper - ink)
         if wish.get("shade"):
@@ -59,8 +61,9 @@ def render(rendition: Rendition) -> tuple[bytes, list[str]]:
     suffix = rendition.path.rsplit(".", 1)[-1].lower()
     dpi = int(rendition.options.get("scan", {}).get("dpi", 150))
     if suffix == "pdf":
-        import pymupdf
+        import pymupdf as untyped
 
+        pymupdf: Any = untyped
         document = pymupdf.open()
         for image in images:
             page = document.new_page(width=image.width * 72 / dpi, height=image.height * 72 / dpi)

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from sample_builder import broken, pdf, plainfiles, questions, scan, web, word
-from sample_builder.markup import Document, Rendition, block_text, read_document, table_html
+from sample_builder.markup import ContentError, Document, Rendition, block_text, load_yaml, read_document, table_html
 
 BUILT = ("corpus", "golden", "references", "labels")
 PAPER = ("pdf", "scan")
@@ -70,15 +70,15 @@ def build(content: Path, target: Path) -> dict[str, int]:
     corpus: dict[str, bytes] = {}
     for rendition in renditions:
         if rendition.path in corpus:
-            raise questions.ContentError(f"{rendition.path} is built twice")
+            raise ContentError(f"{rendition.path} is built twice")
         corpus[rendition.path], pages = render(rendition)
         if rendition.meta:
             files[f"corpus/{rendition.path}.meta.yaml"] = _yaml(rendition.meta)
         files.update({f"references/{name}": text.encode("utf-8") for name, text in references(rendition, pages).items()})
-    broken_wishes = yaml.safe_load((content / "broken.yaml").read_text(encoding="utf-8"))
+    broken_wishes = load_yaml((content / "broken.yaml").read_text(encoding="utf-8"))
     corpus.update(broken.broken_files(corpus, broken_wishes))
     files.update({f"corpus/{path}": data for path, data in corpus.items()})
-    for folder, meta in yaml.safe_load((content / "folders.yaml").read_text(encoding="utf-8")).items():
+    for folder, meta in load_yaml((content / "folders.yaml").read_text(encoding="utf-8")).items():
         files[f"corpus/{folder}/folder.meta.yaml"] = _yaml(meta)
     asked = questions.read_questions(content / "golden", documents)
     for split, rows in questions.by_split(asked).items():

@@ -16,37 +16,78 @@ WORDS = {
         "nav": ["Home", "Products", "Support articles", "Downloads", "Find an installer", "Contact"],
         "intranet": ["Start", "People & pay", "IT desk", "Safety", "Canteen menu", "My team", "Log out"],
         "cookie": "We use cookies to measure how this site is used. Choose which cookies you allow.",
-        "accept": "Accept all", "reject": "Only necessary cookies",
+        "accept": "Accept all",
+        "reject": "Only necessary cookies",
         "search": "Search the knowledge base",
-        "related": "Related articles", "helpful": "Was this article helpful?", "yes": "Yes", "no": "No",
+        "related": "Related articles",
+        "helpful": "Was this article helpful?",
+        "yes": "Yes",
+        "no": "No",
         "newsletter": "Sign up for our newsletter and hear about new models first.",
         "footer": ["Brinkhal Warmtepompen B.V., Deventer", "Privacy statement", "Terms of use", "Cookie settings", "Jobs"],
-        "rights": "© Brinkhal. All rights reserved.", "skip": "Skip to main content", "crumb": "You are here:",
-        "share": "Share this page", "print": "Print",
+        "rights": "© Brinkhal. All rights reserved.",
+        "skip": "Skip to main content",
+        "crumb": "You are here:",
+        "share": "Share this page",
+        "print": "Print",
     },
     "nl": {
         "nav": ["Home", "Producten", "Hulp en uitleg", "Downloads", "Zoek een installateur", "Contact"],
-        "intranet": ["Start", "Personeel & salaris", "IT-balie", "Veiligheid", "Menu bedrijfsrestaurant", "Mijn team", "Uitloggen"],
+        "intranet": [
+            "Start",
+            "Personeel & salaris",
+            "IT-balie",
+            "Veiligheid",
+            "Menu bedrijfsrestaurant",
+            "Mijn team",
+            "Uitloggen",
+        ],
         "cookie": "Wij gebruiken cookies om te meten hoe deze site wordt gebruikt. Kies welke cookies u toestaat.",
-        "accept": "Alles accepteren", "reject": "Alleen noodzakelijke cookies",
+        "accept": "Alles accepteren",
+        "reject": "Alleen noodzakelijke cookies",
         "search": "Zoek in de kennisbank",
-        "related": "Gerelateerde artikelen", "helpful": "Was dit artikel nuttig?", "yes": "Ja", "no": "Nee",
+        "related": "Gerelateerde artikelen",
+        "helpful": "Was dit artikel nuttig?",
+        "yes": "Ja",
+        "no": "Nee",
         "newsletter": "Meld u aan voor onze nieuwsbrief en hoor als eerste over nieuwe modellen.",
-        "footer": ["Brinkhal Warmtepompen B.V., Deventer", "Privacyverklaring", "Gebruiksvoorwaarden", "Cookie-instellingen", "Vacatures"],
-        "rights": "© Brinkhal. Alle rechten voorbehouden.", "skip": "Ga naar de inhoud", "crumb": "U bent hier:",
-        "share": "Deel deze pagina", "print": "Afdrukken",
+        "footer": [
+            "Brinkhal Warmtepompen B.V., Deventer",
+            "Privacyverklaring",
+            "Gebruiksvoorwaarden",
+            "Cookie-instellingen",
+            "Vacatures",
+        ],
+        "rights": "© Brinkhal. Alle rechten voorbehouden.",
+        "skip": "Ga naar de inhoud",
+        "crumb": "U bent hier:",
+        "share": "Deel deze pagina",
+        "print": "Afdrukken",
     },
     "de": {
         "nav": ["Startseite", "Produkte", "Hilfe-Artikel", "Downloads", "Fachbetrieb finden", "Kontakt"],
         "intranet": ["Start", "Personal & Gehalt", "IT-Service", "Arbeitsschutz", "Speiseplan", "Mein Team", "Abmelden"],
         "cookie": "Wir verwenden Cookies, um die Nutzung dieser Website zu messen. Wählen Sie, welche Cookies Sie erlauben.",
-        "accept": "Alle akzeptieren", "reject": "Nur notwendige Cookies",
+        "accept": "Alle akzeptieren",
+        "reject": "Nur notwendige Cookies",
         "search": "Wissensdatenbank durchsuchen",
-        "related": "Verwandte Artikel", "helpful": "War dieser Artikel hilfreich?", "yes": "Ja", "no": "Nein",
+        "related": "Verwandte Artikel",
+        "helpful": "War dieser Artikel hilfreich?",
+        "yes": "Ja",
+        "no": "Nein",
         "newsletter": "Abonnieren Sie unseren Newsletter und erfahren Sie als Erste von neuen Modellen.",
-        "footer": ["Brinkhal Wärmepumpen GmbH, Münster", "Datenschutzerklärung", "Nutzungsbedingungen", "Cookie-Einstellungen", "Karriere"],
-        "rights": "© Brinkhal. Alle Rechte vorbehalten.", "skip": "Zum Inhalt springen", "crumb": "Sie sind hier:",
-        "share": "Seite teilen", "print": "Drucken",
+        "footer": [
+            "Brinkhal Wärmepumpen GmbH, Münster",
+            "Datenschutzerklärung",
+            "Nutzungsbedingungen",
+            "Cookie-Einstellungen",
+            "Karriere",
+        ],
+        "rights": "© Brinkhal. Alle Rechte vorbehalten.",
+        "skip": "Zum Inhalt springen",
+        "crumb": "Sie sind hier:",
+        "share": "Seite teilen",
+        "print": "Drucken",
     },
 }
 
@@ -82,7 +123,11 @@ def _body(blocks: Sequence[Block]) -> str:
             out.append(f"<h{block.level}>{inline_html(block.text)}</h{block.level}>")
         elif block.kind == "table":
             head, *rows = block.rows
-            out.append('<table class="data">\n<thead><tr>' + "".join(f"<th>{inline_html(c)}</th>" for c in head) + "</tr></thead>\n<tbody>")
+            out.append(
+                '<table class="data">\n<thead><tr>'
+                + "".join(f"<th>{inline_html(c)}</th>" for c in head)
+                + "</tr></thead>\n<tbody>"
+            )
             out += ["<tr>" + "".join(f"<td>{inline_html(c)}</td>" for c in row) + "</tr>" for row in rows]
             out.append("</tbody></table>")
         elif block.kind == "callout":
@@ -114,13 +159,14 @@ def render(rendition: Rendition) -> bytes:
     nav = words["intranet"] if skin == "intranet" else words["nav"]
     cookie = (
         f'<div id="cookie-banner" class="cookie-consent" role="dialog">\n  <p>{words["cookie"]}</p>\n'
-        f'  <button>{words["accept"]}</button> <button>{words["reject"]}</button>\n</div>'
+        f"  <button>{words['accept']}</button> <button>{words['reject']}</button>\n</div>"
     )
-    footer = (
-        '<footer class="site-footer">\n  <ul>\n' + _links([str(f) for f in words["footer"]]) + f'\n  </ul>\n  <p>{words["rights"]}</p>\n</footer>'
-    )
+    links = _links([str(name) for name in words["footer"]])
+    footer = f'<footer class="site-footer">\n  <ul>\n{links}\n  </ul>\n  <p>{words["rights"]}</p>\n</footer>'
     related_html = (
-        f'<aside class="related">\n  <h4>{words["related"]}</h4>\n  <ul>\n{_links(related)}\n  </ul>\n</aside>' if related else ""
+        f'<aside class="related">\n  <h4>{words["related"]}</h4>\n  <ul>\n{_links(related)}\n  </ul>\n</aside>'
+        if related
+        else ""
     )
     head = (
         f'<!DOCTYPE html>\n<html lang="{rendition.language}">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'

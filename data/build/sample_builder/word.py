@@ -5,7 +5,7 @@ What belongs here: python-docx calls, and the repacking that leaves no clock in 
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import io
 import re
 import zipfile
@@ -34,10 +34,10 @@ def render(rendition: Rendition) -> bytes:
     """A DOCX file."""
     import docx
 
-    document = docx.Document()
+    document: Any = docx.Document()
     core = document.core_properties
     core.title, core.author, core.comments = rendition.title, "Brinkhal", ""
-    core.created = core.modified = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    core.created = core.modified = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     core.last_modified_by, core.revision = "Brinkhal", 1
     if head := rendition.options.get("head"):
         document.sections[0].header.paragraphs[0].text = str(head).replace("||", "\t\t")
@@ -68,7 +68,10 @@ def render(rendition: Rendition) -> bytes:
 def repack(data: bytes) -> bytes:
     """The same zip with fixed times and members in order, without the template's picture."""
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target:
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as source,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target,
+    ):
         names = sorted(source.namelist(), key=lambda n: (n != "[Content_Types].xml", n))
         for name in names:
             if name in SKIPPED:
