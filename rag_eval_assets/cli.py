@@ -28,7 +28,7 @@ import_app = typer.Typer(no_args_is_help=True, help="Turn other layouts into an 
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(import_app, name="import")
 out, err = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
-FAILED, BAD_INPUT, BLOCKED = 1, 2, 3
+FAILED, BAD_INPUT, BLOCKED, INTERRUPTED = 1, 2, 3, 130
 
 
 class Context:
@@ -293,6 +293,9 @@ def main() -> None:
     """Entry point: typed errors become one message and exit code 2."""
     try:
         app()
+    except KeyboardInterrupt:
+        err.print("interrupted: what was written stays, the next sync goes on from there")
+        raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         if not isinstance(error, _typed_errors()):
             raise

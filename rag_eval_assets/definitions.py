@@ -5,7 +5,6 @@ What belongs here: the translation, once for all assets. What does not: bodies (
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,6 +14,7 @@ import dagster as dg
 from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
 from rag_eval_assets.checks import check_name, file_checks, gate_evaluations
 from rag_eval_assets.graph import OWNER, AssetPartition, Graph, TableAsset
+from rag_eval_assets.report import pictures
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.dagster_private import RUN_TAG
@@ -88,7 +88,7 @@ def materialization_metadata(finished: Finished) -> dict[str, Any]:
         metadata["preview"] = shown
     for title, svg in finished.product.pictures.items():
         if len(svg) <= PICTURE_BYTES:
-            metadata[title] = dg.MetadataValue.md(f"![{title}](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
+            metadata[title] = dg.MetadataValue.md(pictures.as_markdown(svg, title))
     return metadata
 
 

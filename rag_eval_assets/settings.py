@@ -7,7 +7,7 @@ a setting does (the pure packages take plain values) and secrets (environment on
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,6 +25,14 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description=
 
 class SettingsError(ValueError):
     """A setting that cannot be used: names file, line, field and the mend."""
+
+
+class UnresolvedNames(ValueError):
+    """Names in settings that stand for nothing: (location, what is wrong) of each."""
+
+    def __init__(self, problems: list[tuple[tuple[str, ...], str]]) -> None:
+        super().__init__("; ".join(f"{'.'.join(location)}: {text}" for location, text in problems))
+        self.problems = problems
 
 
 class Strict(BaseModel):
@@ -274,40 +282,43 @@ class Settings(Strict):
     def _names_resolve(self) -> Settings:
         from rag_eval_assets.partitions import chunking_keys
 
-        problems: list[str] = []
-        keys = chunking_keys(self.chunkings)
+        problems: list[tuple[tuple[str, ...], str]] = []
+        try:
+            keys = chunking_keys(self.chunkings)
+        except ValueError as error:
+            raise UnresolvedNames([(("chunkings",), str(error).removeprefix("chunkings: "))]) from error
         for doc_class, parser in self.parser_of.items():
             if parser not in self.parsers:
-                problems.append(f"parser_of.{doc_class}: no parser {parser!r}; known: {', '.join(self.parsers)}")
+                problems.append((("parser_of", doc_class), f"no parser {parser!r}; known: {', '.join(self.parsers)}"))
             elif doc_class not in self.parsers[parser].classes:
-                problems.append(f"parser_of.{doc_class}: parser {parser!r} does not declare class {doc_class!r} in its classes")
+                problems.append((("parser_of", doc_class), f"parser {parser!r} does not declare class {doc_class!r} in its classes"))
         for name, retriever in self.retrievers.items():
             if retriever.kind == "dense" and retriever.embedder not in self.embedders:
-                problems.append(f"retrievers.{name}.embedder: no embedder {retriever.embedder!r}")
+                problems.append((("retrievers", name, "embedder"), f"no embedder {retriever.embedder!r}"))
             for lane in retriever.of:
                 if lane not in self.retrievers or self.retrievers[lane].kind == "rrf":
-                    problems.append(f"retrievers.{name}.of: {lane!r} is no bm25 or dense retriever")
+                    problems.append((("retrievers", name, "of"), f"{lane!r} is no bm25 or dense retriever"))
                 elif not set(self.retrievers[lane].chunkings or keys) >= set(retriever.chunkings or keys):
-                    problems.append(f"retrievers.{name}.chunkings: lane {lane!r} does not run on all of them")
+                    problems.append((("retrievers", name, "chunkings"), f"lane {lane!r} does not run on all of them"))
             for key in retriever.chunkings:
                 if key not in keys:
-                    problems.append(f"retrievers.{name}.chunkings: no chunking {key!r}; known: {', '.join(keys)}")
+                    problems.append((("retrievers", name, "chunkings"), f"no chunking {key!r}; known: {', '.join(keys)}"))
         for name, system in self.systems.items():
             if system.chunking not in keys:
-                problems.append(f"systems.{name}.chunking: no chunking {system.chunking!r}; known: {', '.join(keys)}")
+                problems.append((("systems", name, "chunking"), f"no chunking {system.chunking!r}; known: {', '.join(keys)}"))
             if system.retriever not in self.retrievers:
-                problems.append(f"systems.{name}.retriever: no retriever {system.retriever!r}")
+                problems.append((("systems", name, "retriever"), f"no retriever {system.retriever!r}"))
             elif not self.retrievers[system.retriever].runs_on(system.chunking):
-                problems.append(f"systems.{name}.retriever: {system.retriever!r} does not run on {system.chunking!r}")
+                problems.append((("systems", name, "retriever"), f"{system.retriever!r} does not run on {system.chunking!r}"))
             if system.depth > self.scoring.depth:
-                problems.append(f"systems.{name}.depth: {system.depth} is over scoring.depth {self.scoring.depth}")
+                problems.append((("systems", name, "depth"), f"{system.depth} is over scoring.depth {self.scoring.depth}"))
         if len({name.replace("-", "_").replace(".", "_") for name in self.gates}) < len(self.gates):
-            problems.append("gates: two names differ in '-', '.' and '_' only, which Dagster's check names cannot tell apart")
+            problems.append((("gates",), "two names differ in '-', '.' and '_' only, which Dagster's check names cannot tell apart"))
         for key in self.ann.chunkings:
             if key not in keys:
-                problems.append(f"ann.chunkings: no chunking {key!r}; known: {', '.join(keys)}")
+                problems.append((("ann", "chunkings"), f"no chunking {key!r}; known: {', '.join(keys)}"))
         if problems:
-            raise ValueError("; ".join(problems))
+            raise UnresolvedNames(problems)
         return self
 
 
@@ -361,18 +372,48 @@ def read_settings(path: Path) -> Settings:
     """Read and check one `evaluation.yaml`. Raises SettingsError that names file, line, field and what is wrong."""
     if not path.is_file():
         raise SettingsError(f"{path}: no such file. An evaluation folder holds {SETTINGS_FILE}, corpus/ and golden/.")
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         raw = yaml.safe_load(text)
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise SettingsError(f"{path}:{line}: no UTF-8 text; save the file as UTF-8") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}" if mark else ""
-        raise SettingsError(f"{path}{where}: not readable as YAML: {getattr(error, 'problem', error)}") from error
+        raise SettingsError(f"{path}{where}: not readable as YAML: {getattr(error, 'problem', None) or error}") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path}:1: nested too deeply") from error
+    doubled = [f"{path}:{key.start_mark.line + 1}: {key.value}: stands twice in one mapping; keep one" for key in _doubled_keys(root)]
+    if doubled:
+        raise SettingsError("\n".join(doubled))
     try:
         return Settings.model_validate(raw if raw is not None else {})
     except ValidationError as error:
-        lines = [
-            f"{path}:{_line_of(root, e['loc'])}: {'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()
-        ]
-        raise SettingsError("\n".join(lines)) from error
+        raise SettingsError("\n".join(f"{path}:{_line_of(root, loc)}: {field}: {text}" for loc, field, text in _problems(error))) from error
+
+
+def _problems(error: ValidationError) -> Iterator[tuple[Sequence[int | str], str, str]]:
+    """(location, field, text) of each problem; of names that stand for nothing, of each name."""
+    for problem in error.errors():
+        unresolved = problem.get("ctx", {}).get("error")
+        if isinstance(unresolved, UnresolvedNames):
+            yield from ((location, ".".join(location), text) for location, text in unresolved.problems)
+        else:
+            yield problem["loc"], ".".join(map(str, problem["loc"])) or "settings", problem["msg"]
+
+
+def _doubled_keys(node: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Keys that YAML would let overwrite an earlier one without a word."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    yield key
+                seen.add(key.value)
+            yield from _doubled_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _doubled_keys(item)

@@ -83,31 +83,51 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, old: str, new: str, 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("text: text", "text: txt", "parser_of.text: no parser 'txt'; known: text"),
-        ("  text: text", "  pdf: text", "parser_of.pdf: parser 'text' does not declare class 'pdf' in its classes"),
+        ("text: text", "text: txt", "4: parser_of.text: no parser 'txt'; known: text"),
+        ("  text: text", "  pdf: text", "4: parser_of.pdf: parser 'text' does not declare class 'pdf' in its classes"),
         (
             "chunking: whole",
             "chunking: page",
-            "systems.first.chunking: no chunking 'page'; known: window-64-o8, window-128-o8, whole",
+            "13: systems.first.chunking: no chunking 'page'; known: window-64-o8, window-128-o8, whole",
         ),
-        ("retriever: bm25", "retriever: splade", "systems.first.retriever: no retriever 'splade'"),
-        ("depth: 10", "depth: 101", "systems.first.depth: 101 is over scoring.depth 100"),
-        ("chunkings: [whole]", "chunkings: [page]", "retrievers.dense.chunkings: no chunking 'page'"),
-        ("kind: dense", "kind: dense, embedder: e5", "retrievers.dense.embedder: no embedder 'e5'"),
-        ("kind: bm25}", "kind: rrf, of: [dense]}", "retrievers.bm25.chunkings: lane 'dense' does not run on all of them"),
-        ("kind: bm25}", "kind: rrf, of: [bm25]}", "retrievers.bm25.of: 'bm25' is no bm25 or dense retriever"),
-        ("parsers:", "ann: {chunkings: [page]}\nparsers:", "ann.chunkings: no chunking 'page'"),
-        ("strategy: whole", "strategy: holistic", "no strategy 'holistic'; known: page, recursive, structural, whole, window"),
+        ("retriever: bm25", "retriever: splade", "14: systems.first.retriever: no retriever 'splade'"),
+        ("depth: 10", "depth: 101", "15: systems.first.depth: 101 is over scoring.depth 100"),
+        ("chunkings: [whole]", "chunkings: [page]", "10: retrievers.dense.chunkings: no chunking 'page'"),
+        ("kind: dense", "kind: dense, embedder: e5", "10: retrievers.dense.embedder: no embedder 'e5'"),
+        ("kind: bm25}", "kind: rrf, of: [dense]}", "9: retrievers.bm25.chunkings: lane 'dense' does not run on all of them"),
+        ("kind: bm25}", "kind: rrf, of: [bm25]}", "9: retrievers.bm25.of: 'bm25' is no bm25 or dense retriever"),
+        ("parsers:", "ann: {chunkings: [page]}\nparsers:", "1: ann.chunkings: no chunking 'page'"),
+        (
+            "strategy: whole",
+            "strategy: holistic",
+            "5: chunkings: no strategy 'holistic'; known: page, recursive, structural, whole, window",
+        ),
     ],
 )
 def test_a_name_that_stands_for_nothing_is_told_with_where_it_stands(tmp_path: Path, old: str, new: str, message: str) -> None:
     found = complaint(tmp_path, MINIMAL.replace(old, new, 1))
-    assert any(message in line for line in found)
+    assert len(found) == 1
+    assert found[0].startswith(f"evaluation.yaml:{message}")
 
 
 @pytest.mark.parametrize("text", ["a: [1", "\tparsers: 1", "a: b: c", "- 1", "just words", "!!python/object:os.system x"])
 def test_a_text_that_is_no_settings_is_an_error_that_names_a_line(tmp_path: Path, text: str) -> None:
     assert complaint(tmp_path, text)[0].startswith("evaluation.yaml:1: ")
+
+
+def test_a_key_that_stands_twice_is_an_error_and_not_the_last_one_wins(tmp_path: Path) -> None:
+    text = MINIMAL.replace("  bm25: {kind: bm25}", "  bm25: {kind: bm25}\n  bm25: {kind: bm25, k1: 2.0}")
+    assert complaint(tmp_path, text) == ["evaluation.yaml:10: bm25: stands twice in one mapping; keep one"]
+
+
+def test_bytes_that_are_no_utf8_and_bottomless_nesting_are_errors_that_name_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "evaluation.yaml"
+    path.write_bytes(MINIMAL.encode() + b"name: caf\xe9\n")
+    with pytest.raises(SettingsError, match=r"evaluation\.yaml:16: no UTF-8 text; save the file as UTF-8"):
+        read_settings(path)
+    path.write_text("name: " + "[" * 5000)
+    with pytest.raises(SettingsError, match=r"evaluation\.yaml:1: nested too deeply"):
+        read_settings(path)
 
 
 def test_a_missing_file_says_what_a_folder_holds(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rag_eval_assets.retrieval import ann
 from rag_eval_assets.scoring import chunk_quality as quality
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import work_key
-from rag_eval_assets.tables import NOT_APPLICABLE, OK
+from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
 
 
 def embedders_in_use(settings: Settings, chunking: str | None = None) -> list[str]:
@@ -68,20 +68,19 @@ def chunk_embeddings(step: Step, chunks: pa.Table) -> Product:
         counts = embedder.count_tokens(texts) if embedder else [None] * len(mine)
         computed += len(mine) if embedder else 0
         for chunk, vector, tokens in zip(mine, found, counts, strict=True):
-            made.append(
-                {
-                    "chunk_id": chunk["chunk_id"],
-                    "text_sha256": chunk["text_sha256"],
-                    "embedder": name,
-                    "vector": None if vector is None else vector.tolist(),
-                    "tokens": tokens,
-                    "truncated": None if embedder is None or tokens is None else tokens > embedder.limit,
-                    "status": OK if embedder else NOT_APPLICABLE,
-                    "reason": None if embedder else "no_embedder",
-                    "work_key": keys[name, chunk["chunk_id"]],
-                }
-            )
+            row = {"chunk_id": chunk["chunk_id"], "text_sha256": chunk["text_sha256"], "embedder": name, "tokens": tokens}
+            over = None if embedder is None or tokens is None else tokens > embedder.limit
+            made.append({**row, "truncated": over, **_judged(vector), "work_key": keys[name, chunk["chunk_id"]]})
     return Product(join(kept, made), computed=computed)
+
+
+def _judged(vector: np.ndarray | None) -> dict[str, Any]:
+    """A vector's cell with its status: no embedder, or a vector with a number that is not finite, is a typed row."""
+    if vector is None:
+        return {"vector": None, "status": NOT_APPLICABLE, "reason": "no_embedder"}
+    if not np.isfinite(vector).all():
+        return {"vector": None, "status": FAILED, "reason": "non_finite_score"}
+    return {"vector": vector.tolist(), "status": OK, "reason": None}
 
 
 @table_asset(

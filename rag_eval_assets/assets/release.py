@@ -180,8 +180,8 @@ def gate_results(
     "system_scores",
     "judge_audit",
     kinds=["html"],
-    columns={"documents": ("doc_id", "doc_class", "parser", "status", "reason", "detail")},
-    settings=lambda s, p: {"name": s.name, "pass_metric": s.scoring.pass_metric},
+    columns=page.READS,
+    settings=lambda s, p: {"name": s.name, "pass_metric": s.scoring.pass_metric, "templates": page.template_identity()},
     modules=lambda s, p: ["rag_eval_assets.report.page"],
     libraries=["matplotlib", "jinja2"],
 )

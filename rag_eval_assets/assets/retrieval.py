@@ -24,9 +24,7 @@ from rag_eval_assets.scoring import ranking, sweep
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import digest, work_key
 
-PREDICATES = (
-    "doc_id", "doc_class", "language", "tenant", "groups", "jurisdiction", "publication_state", "locale", "version", "fields",
-)  # fmt: skip
+PREDICATES = (*filters.FILTER_COLUMNS, "fields")
 
 
 @table_asset("golden_questions", "golden_evidence", "documents", kinds=["python"], columns={"documents": (*PREDICATES, "status")})

@@ -358,6 +358,8 @@ def _run(
         tags=dict(tags),
         run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
     )
+    if any(e.event_specific_data.error.cls_name == "DagsterExecutionInterruptedError" for e in result.all_events if e.is_step_failure):
+        raise KeyboardInterrupt
     errors = {e.step_key: _first_line(e.event_specific_data.error) for e in result.all_events if e.is_step_failure}
     written = {e.asset_key.to_user_string() for e in result.all_events if e.is_step_materialization and e.asset_key}
     outcomes = []

@@ -1,0 +1,278 @@
+"""The invalidation matrix: touch one thing, and exactly these asset partitions run, with this many units of work."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.snapshots import save_snapshot
+from rag_eval_assets.storage.sync import SyncReport, sync
+from rag_eval_assets.storage.versions import SourceTree
+from rag_eval_assets.tables import TABLES
+from tests.integration.conftest import CHANGES
+from tests.small import DOCUMENTS, QUESTIONS, SETTINGS, question, write_questions, write_settings
+
+SYSTEM = {"system_retrievals", "contexts", "answers", "system_scores", "evidence_funnel", "diagnosis", "system_summary", "comparison"}
+CHUNKING = {"chunks", "chunk_embeddings", "chunk_quality", "ann_recall", "retrieval_runs", "retrieval_scores"}
+
+
+def of(partition: str, *names: str) -> set[str]:
+    return {f"{name}[{partition}]" for name in names}
+
+
+def ran(report: SyncReport) -> set[str]:
+    assert report.failed == {}
+    assert report.waiting == []
+    return {str(node) for node in report.materialized}
+
+
+def computed(report: SyncReport, name: str) -> int:
+    return {str(node): outcome.computed for node, outcome in report.materialized.items()}[name]
+
+
+def unchanged(report: SyncReport) -> set[str]:
+    return {str(node) for node, outcome in report.materialized.items() if not outcome.changed}
+
+
+def settings(folder: Folder, **changes: object) -> Folder:
+    write_settings(folder.path, {**CHANGES, **changes})
+    return Folder(folder.path)
+
+
+def again(folder: Folder, source: SourceTree | None = None) -> SyncReport:
+    """Sync, and make sure that a second one has nothing to do."""
+    report = sync(folder, source=source)
+    assert sync(folder, source=source).runs == []
+    return report
+
+
+def test_nothing_runs_where_nothing_changed(synced: Folder) -> None:
+    report = sync(synced)
+    assert (report.runs, report.repaired, report.failed) == ([], [], {})
+
+
+def test_a_touched_file_with_the_same_content_runs_nothing(synced: Folder) -> None:
+    path = synced.corpus / "returns.md"
+    path.write_text(path.read_text())
+    assert ran(again(synced)) == set()
+
+
+def test_an_edited_document_is_parsed_cut_and_embedded_alone(synced: Folder) -> None:
+    (synced.corpus / "warranty.md").write_text(DOCUMENTS["warranty.md"] + "\nThe switch is covered for one year.\n")
+    report = again(synced)
+    for name in ("parsed_documents[unstructured]", "documents"):
+        assert computed(report, name) == 1
+    assert computed(report, "chunk_embeddings[whole]") == 1
+    kept = sum(1 for node in report.materialized if str(node) == "chunks[window-16-o0]")
+    assert kept == 1
+    assert computed(report, "chunks[whole]") == 1
+    assert {"source_documents", "parsed_documents[unstructured]", "documents", "unique_documents"} <= ran(report)
+    assert ran(report).isdisjoint({"golden_questions", "quality_labels", "baselines", "reference_transcripts", "judge_audit",
+                                   "system_specs[first]", "system_specs[second]"})  # fmt: skip
+    assert {"chunks[whole]", "chunks[window-16-o0]", "retrieval_runs[whole]", "retrieval_runs[window-16-o0]"} <= ran(report)
+
+
+def test_an_added_document_costs_its_own_work_alone(synced: Folder) -> None:
+    (synced.corpus / "cleaning.md").write_text("# Cleaning\n\nWipe the outside with a damp cloth. Never use a scouring pad.\n")
+    report = again(synced)
+    assert computed(report, "parsed_documents[unstructured]") == 1
+    assert computed(report, "documents") == 1
+    assert computed(report, "chunk_embeddings[whole]") == 1
+
+
+def test_a_deleted_document_costs_no_parsing_and_no_embedding(synced: Folder) -> None:
+    write_questions(synced.path, [q for q in QUESTIONS if q["id"] != "q7"])
+    (synced.corpus / "safety.txt").unlink()
+    report = again(synced)
+    assert computed(report, "parsed_documents[unstructured]") == 0
+    assert computed(report, "documents") == 0
+    assert computed(report, "chunks[whole]") == 0
+    assert computed(report, "chunk_embeddings[whole]") == 0
+
+
+def test_a_deleted_document_that_a_question_names_is_one_clear_error_before_anything_runs(synced: Folder) -> None:
+    (synced.corpus / "safety.txt").unlink()
+    with pytest.raises(ValueError, match=r"golden/questions.jsonl:7: question 'q7'.*safety.txt"):
+        sync(synced)
+
+
+def test_an_edited_question_is_searched_and_answered_alone(synced: Folder) -> None:
+    questions = copy.deepcopy(QUESTIONS)
+    questions[0]["question"] = "Within how many days may a customer return an unused kettle?"
+    write_questions(synced.path, questions)
+    report = again(synced)
+    assert ran(report) >= {"golden_questions", "retrieval_runs[whole]", "retrieval_runs[window-16-o0]", "answers[first]"}
+    assert ran(report).isdisjoint({"source_documents", "parsed_documents[unstructured]", "documents", "unique_documents",
+                                   "chunks[whole]", "chunk_embeddings[whole]", "system_specs[first]"})  # fmt: skip
+    assert computed(report, "retrieval_runs[window-16-o0]") == 1
+    assert computed(report, "retrieval_runs[whole]") == 2
+    assert computed(report, "answers[first]") == 1
+
+
+def test_an_edited_quotation_searches_and_answers_nothing_again(synced: Folder) -> None:
+    questions = copy.deepcopy(QUESTIONS)
+    questions[2]["evidence"][0]["quotation"] = "covered for five years"
+    write_questions(synced.path, questions)
+    report = again(synced)
+    assert {"golden_questions", "golden_evidence", "retrieval_scores[whole]", "system_scores[first]"} <= ran(report)
+    for node, outcome in report.materialized.items():
+        if node.asset in ("retrieval_runs", "answers"):
+            assert (outcome.computed, outcome.changed) == (0, False)
+    assert "golden_evidence" not in unchanged(report)
+    assert ran(report).isdisjoint({"chunks[whole]", "documents", "chunk_embeddings[whole]"})
+
+
+def test_an_added_chunking_runs_its_own_partition_and_the_sweep(synced: Folder) -> None:
+    folder = settings(synced, chunkings=[*SETTINGS["chunkings"], {"strategy": "page"}])
+    report = again(folder)
+    assert ran(report) == of("page", *CHUNKING) | {"chunk_sweep", "gate_results", "release_report"}
+    assert "gate_results" in unchanged(report)
+
+
+def test_a_removed_chunking_runs_the_sweep_and_nothing_above_it(synced: Folder) -> None:
+    folder = settings(synced, chunkings=[*SETTINGS["chunkings"], {"strategy": "page"}])
+    sync(folder)
+    report = again(settings(synced))
+    assert ran(report) == {"chunk_sweep", "gate_results", "release_report"}
+
+
+def test_an_added_retriever_computes_its_own_rows_alone(synced: Folder) -> None:
+    folder = settings(synced, retrievers={**CHANGES["retrievers"], "other": {"kind": "bm25", "k1": 0.9}})
+    report = again(folder)
+    assert computed(report, "retrieval_runs[window-16-o0]") == len(QUESTIONS)
+    assert computed(report, "retrieval_runs[whole]") == len(QUESTIONS)
+    assert "system_retrievals[first]" in unchanged(report)
+    assert ran(report).isdisjoint({"chunks[whole]", "answers[first]", "contexts[first]", "system_scores[first]"})
+
+
+def test_a_changed_prompt_runs_only_that_system(synced: Folder) -> None:
+    systems = copy.deepcopy(SETTINGS["systems"])
+    systems["first"]["prompt"] = "Quote the passages. Cite them as [n]."
+    report = again(settings(synced, systems=systems))
+    assert {n for n in ran(report) if n.endswith("[second]")} == set()
+    assert computed(report, "answers[first]") == len(QUESTIONS)
+    assert {n for n in ran(report) if not n.endswith("[first]")} <= {"gate_results", "release_report"}
+    assert ran(report).isdisjoint({"retrieval_runs[whole]", "retrieval_runs[window-16-o0]"})
+    assert {"system_retrievals[first]", "contexts[first]"} <= unchanged(report)
+
+
+def test_a_changed_top_k_calls_no_retriever_and_leaves_equal_contexts_alone(synced: Folder) -> None:
+    systems = copy.deepcopy(SETTINGS["systems"])
+    systems["second"]["top_k"] = 1
+    report = again(settings(synced, systems=systems))
+    assert not [n for n in ran(report) if n.startswith("retrieval_runs")]
+    assert computed(report, "answers[second]") <= len(QUESTIONS)
+    assert {n for n in ran(report) if n.endswith("[first]")} == set()
+
+
+def test_a_saved_baseline_runs_the_comparison_and_what_reads_it(synced: Folder) -> None:
+    save_snapshot(synced, "june", "first")
+    report = again(synced)
+    assert ran(report) == {"baselines", "comparison[first]", "comparison[second]", "release_report"}
+    assert unchanged(report) >= {"comparison[second]"}
+
+
+
+def test_a_changed_comment_in_a_pure_module_runs_nothing(synced: Folder) -> None:
+    path = SourceTree().root / "ingestion" / "chunking" / "window.py"
+    source = SourceTree(overrides={"ingestion.chunking.window": path.read_text() + "\n# One more comment.\n"})
+    assert ran(again(synced, source)) == set()
+
+
+def test_changed_code_of_a_chunking_strategy_runs_only_its_partitions(synced: Folder) -> None:
+    path = SourceTree().root / "ingestion" / "chunking" / "window.py"
+    source = SourceTree(overrides={"ingestion.chunking.window": path.read_text() + "\nNEW = 1\n"})
+    report = again(synced, source)
+    assert ran(report) == {"chunks[window-16-o0]"}
+
+
+def test_changed_code_with_equal_output_runs_nothing_below(synced: Folder) -> None:
+    path = SourceTree().root / "ingestion" / "cleaning.py"
+    source = SourceTree(overrides={"ingestion.cleaning": path.read_text() + "\nNEW = 1\n"})
+    report = again(synced, source)
+    assert "documents" in ran(report)
+    assert ran(report) == unchanged(report)
+    assert not [n for n in ran(report) if n.startswith(("chunks", "retrieval", "unique"))]
+
+
+@pytest.mark.parametrize("name", ["chunks/whole", "documents", "answers/first", "release_report"])
+def test_a_deleted_file_runs_its_own_partition_alone(synced: Folder, name: str) -> None:
+    Path(synced.tables, f"{name}.parquet").unlink()
+    report = again(synced)
+    asset, _, partition = name.partition("/")
+    assert ran(report) == unchanged(report) | (ran(report) - unchanged(report)) == {f"{asset}[{partition}]" if partition else asset}
+
+
+@pytest.mark.parametrize("place", [0.01, 0.3, 0.6, 0.99])
+def test_a_flipped_byte_runs_its_own_partition_alone(synced: Folder, place: float) -> None:
+    path = Path(synced.tables, "chunks", "whole.parquet")
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * place)] ^= 0x55
+    path.write_bytes(bytes(data))
+    assert ran(again(synced)) == {"chunks[whole]"}
+
+
+def test_every_volatile_column_may_change_and_nothing_below_runs(synced: Folder) -> None:
+    """Decisions never rest on a timing: perturb every volatile column in place, keep the versions, and nothing is stale."""
+    import pyarrow as pa
+
+    from rag_eval_assets.storage.staleness import evaluate
+    from rag_eval_assets.storage.sync import Graph, open_catalogue
+
+    graph, catalogue = Graph(synced), open_catalogue(synced)
+    touched = 0
+    for node in graph.nodes():
+        volatile = [n for n in TABLES[node.asset].columns if TABLES[node.asset].role(n) == "volatile" and n != "html"]
+        if volatile:
+            table, footer = catalogue.read(node)
+            for name in volatile:
+                index, field = table.column_names.index(name), table.schema.field(name)
+                value = 7 if pa.types.is_integer(field.type) else 123.25
+                table = table.set_column(index, field, pa.array([value] * table.num_rows, field.type))
+            catalogue.write(node, table, footer)
+            touched += 1
+    assert touched > 5
+    assert {s.state for s in evaluate(graph, catalogue, {}).values()} == {"fresh"}
+    report = sync(synced)
+    assert ran(report) == set()
+
+
+def test_the_sweep_notices_one_change_among_120_chunkings(tmp_path: Path) -> None:
+    """More than Dagster's own limit of 99 partitions on a fan-in edge."""
+    from dataclasses import replace
+
+    from rag_eval_assets.graph import AssetPartition, Graph
+    from rag_eval_assets.storage.catalogue import Catalogue
+    from rag_eval_assets.storage.parquet import Footer, bare_schema
+    from rag_eval_assets.storage.staleness import status_of
+    from tests.small import small_folder
+
+    folder = small_folder(tmp_path / "e", {"chunkings": [{"strategy": "window", "size": list(range(16, 135)), "overlap": 0}, {"strategy": "whole"}]})
+    graph, catalogue = Graph(folder), Catalogue(folder.tables, folder.state / "state.json")
+    sweep = AssetPartition("chunk_sweep")
+    inputs = graph.upstream(sweep)
+    assert len(graph.partitions("chunks")) == 120
+
+    def put(node: AssetPartition, version: str, **more: object) -> None:
+        footer = Footer(node.asset, node.partition, "run", "code", version, 0, 0, {}, {})
+        catalogue.write(node, bare_schema(TABLES[node.asset]).empty_table(), replace(footer, **more))
+
+    for node in inputs:
+        put(node, "v1")
+    put(sweep, "v1", code_version=graph.code_version(sweep).hash, inputs={str(n): "v1" for n in inputs})
+    assert status_of(graph, catalogue, sweep, {}).state == "fresh"
+    put(inputs[77], "v2")
+    status = status_of(graph, catalogue, sweep, {})
+    assert status.state == "stale"
+    assert status.reasons == (f"input: {inputs[77]} changed (v1 -> v2)",)
+
+
+def test_a_new_question_keeps_the_work_of_the_others(synced: Folder) -> None:
+    write_questions(synced.path, [*QUESTIONS, question(10, "How long is the lid covered?", "two years", "warranty.md", "covered for two years")])
+    report = again(synced)
+    assert computed(report, "answers[first]") == 1
+    assert json.loads((synced.state / "scan.json").read_text()).keys() == set(DOCUMENTS)
