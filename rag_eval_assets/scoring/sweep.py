@@ -37,17 +37,22 @@ def chunk_sweep(
     Reported: nDCG@10 and R@10 by document, recall of evidence groups at each k and each token budget, and the deciding `metric` at
     `k` by document. Failed and missing questions count 0. A chunking is non-inferior if the 95% interval of its paired difference
     to the best stays above -margin. Recommended is the smallest, then least overlapping, of the best and those; under
-    `minimum_questions` questions every verdict is undecided. Only the deciding measure carries verdicts.
+    `minimum_questions` questions every verdict is undecided. Only the deciding measure carries verdicts; where it was not scored,
+    its rows say so.
     """
     read = {chunking: _development(table) for chunking, table in sorted(scores.items())}
     deciding: Measure = (metric, k, "rank", "document")
     wanted = {deciding, ("nDCG", 10, "rank", "document"), ("R", 10, "rank", "document")}
     rows = []
     for retriever in sorted({key[0] for found in read.values() for key in found}):
-        measures = sorted({key[1] for found in read.values() for key in found if key[0] == retriever})
-        for measure in measures:
+        measures = {key[1] for found in read.values() for key in found if key[0] == retriever}
+        for measure in sorted(measures | {deciding}):
             if measure in wanted or (measure[0], measure[3]) == ("R", "group"):
-                own = {chunking: found[retriever, measure] for chunking, found in read.items() if (retriever, measure) in found}
+                own = {
+                    chunking: found.get((retriever, measure), _Scores())
+                    for chunking, found in read.items()
+                    if any(key[0] == retriever for key in found)
+                }
                 rows += _compare(retriever, measure, own, sizes, margin, minimum_questions, decides=measure == deciding)
     return rows
 
@@ -156,7 +161,7 @@ def _detail(
     minimum_questions: int,
 ) -> str | None:
     if not own:
-        return own.reason or "no development question was scored"
+        return own.reason or "not scored on any development question: is its k among the cut-offs scored?"
     if not enough:
         return f"undecided: {paired} development questions, {minimum_questions} are wanted"
     if chunking != chosen:

@@ -102,3 +102,9 @@ def test_only_the_deciding_measure_carries_verdicts_and_recall_at_equal_tokens_s
     rows += scores(steady(0.7), metric="P", k=5)
     found = chunk_sweep({"whole": table("retrieval_scores", rows)}, SIZES, metric="nDCG", k=10, margin=0.02, minimum_questions=50)
     assert {(r["metric"], r["cutoff"], r["verdict"]) for r in found} == {("nDCG", "rank", "recommended"), ("R", "tokens", "")}
+
+
+def test_a_deciding_measure_that_was_not_scored_is_undecided_and_says_so() -> None:
+    row = sweep({"whole": scores(steady(0.8), k=5)})["whole"]
+    assert (row["verdict"], row["mean"], row["questions"]) == ("undecided", None, 0)
+    assert "k among the cut-offs" in row["detail"]
