@@ -148,6 +148,22 @@ def table_text(markup: str) -> str | None:
     return "\n".join(line for line in lines if line)
 
 
+def with_header(markup: str, rows: int) -> str:
+    """A table's HTML with its first `rows` rows in a thead. Unchanged where it has one, or a cell of them reaches below them."""
+    root = lxml_html.fragment_fromstring(markup, create_parent="div")
+    table = root.find(".//table")
+    if table is None or rows < 1 or table.find(".//thead") is not None:
+        return markup
+    lines = list(table.iter("tr"))
+    if rows >= len(lines) or any(i + _span(cell.get("rowspan")) > rows for i, line in enumerate(lines[:rows]) for cell in line):
+        return markup
+    for child in list(table):
+        table.remove(child)
+    for tag, part in (("thead", lines[:rows]), ("tbody", lines[rows:])):
+        etree.SubElement(table, tag).extend(part)
+    return "".join(etree.tostring(child, encoding="unicode", method="html") for child in root)
+
+
 @dataclass(frozen=True)
 class Cell:
     """A cell of a table to be written: where it starts in the grid, what it spans, its text."""

@@ -153,29 +153,39 @@ def starts_list_item(text: str) -> bool:
     return bool(_BULLET.match(text) or _NUMBER.match(text))
 
 
+def without_bullet(text: str) -> str:
+    """A list item without its bullet, which its category already says; numbers and letters stay, for text refers to them."""
+    return text.split(maxsplit=1)[1] if _BULLET.match(text) else text
+
+
 def ends_sentence(text: str) -> bool:
     """Whether a text ends in punctuation that a heading does not end in."""
     return text.rstrip().rstrip("\"'”’»)").endswith(_SENTENCE_END)
 
 
-def join_lines(lines: Sequence[str], words: frozenset[str] = frozenset(), separator: str = " ") -> str:
+# "Ein- und Ausgang", "in- en uitgang": what is left out there is the end of the first word, not a break in it.
+_SUSPENDED = frozenset({"und", "oder", "bis", "sowie", "bzw", "en", "of", "tot", "and", "or", "to"})
+
+
+def join_lines(lines: Sequence[str], words: frozenset[str] = frozenset()) -> str:
     """Lines of one paragraph as one text, words that a line break cut in two made whole.
 
-    A hyphen before a break goes when the next line starts in lower case, unless `words` (lower case, of the whole document) holds
-    the hyphenated form and not the joined one. A soft hyphen always goes.
+    A hyphen before a break goes when the next line starts in lower case, unless that is a conjunction or `words` (lower case, of
+    the whole document) holds the hyphenated form and not the joined one. A soft hyphen always goes.
     """
     text = ""
     for line in (line.strip() for line in lines):
         if not line:
             continue
+        right = re.split(r"[^\w-]", line, maxsplit=1)[0].lower()
         if text.endswith("\u00ad"):
             text = text[:-1] + line
-        elif len(text) > 1 and text[-1] in "-‐" and text[-2].isalpha() and line[0].islower():
-            left, right = text[:-1].split()[-1].lower(), re.split(r"[^\w-]", line, maxsplit=1)[0].lower()
-            whole, hyphenated = (left + right).strip(".,;:!?()"), f"{left}-{right}"
-            text = text + line if hyphenated in words and whole not in words else text[:-1] + line
-        elif len(text) > 1 and text[-1] in "-‐" and text[-2].isalnum():
-            text += line  # "2024-\n2025", "EU-\nCommission": the hyphen is part of the word
+        elif len(text) < 2 or text[-1] not in "-‐" or not text[-2].isalnum() or right in _SUSPENDED:
+            text += (" " if text else "") + line
+        elif text[-2].isalpha() and line[0].islower():
+            left = text[:-1].split()[-1].lower()
+            keeps = f"{left}-{right}" in words and left + right not in words
+            text = (text if keeps else text[:-1]) + line
         else:
-            text += (separator if text else "") + line
+            text += line  # "2024-\n2025", "EU-\nCommission": the hyphen is part of the word
     return text.replace("\u00ad", "")

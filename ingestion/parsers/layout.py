@@ -92,19 +92,19 @@ def _gutter(lines: Sequence[Line]) -> float | None:
     for x in sorted({line.x0 for line in lines}):
         left = [line for line in lines if line.x1 <= x]
         right = [line for line in lines if line.x0 >= x]
-        if min(len(left), len(right)) < _MINIMUM_COLUMN_LINES or len(lines) - len(left) - len(right) > len(left) + len(right):
+        if not left or not right or len(lines) - len(left) - len(right) > len(left) + len(right):
             continue
-        edge = max(line.x1 for line in left)
-        width = min(line.x0 for line in right) - edge
+        # Only where both sides stand beside each other do they tell a gutter: a short heading above the left one does not.
+        top = max(min(line.y0 for line in side) for side in (left, right))
+        bottom = min(max(line.y1 for line in side) for side in (left, right))
+        left, right = ([line for line in side if line.y1 > top and line.y0 < bottom] for side in (left, right))
+        if min(len(left), len(right)) < _MINIMUM_COLUMN_LINES or not (_is_prose(left) and _is_prose(right)):
+            continue
+        edge, start = max(line.x1 for line in left), min(line.x0 for line in right)
         size = statistics.median(line.size for line in (*left, *right))
-        if width < max(4.0, 0.6 * size) or not (_is_prose(left) and _is_prose(right)):
+        if start - edge < max(4.0, 0.6 * size):
             continue
-        top, bottom = min(line.y0 for line in left), max(line.y1 for line in left)
-        other_top, other_bottom = min(line.y0 for line in right), max(line.y1 for line in right)
-        shared = min(bottom, other_bottom) - max(top, other_top)
-        if shared < 0.3 * min(bottom - top, other_bottom - other_top):
-            continue
-        rank = (len(left) + len(right), width, edge + width / 2)
+        rank = (len(left) + len(right), start - edge, (edge + start) / 2)
         if best is None or rank > best:
             best = rank
     return best[2] if best else None

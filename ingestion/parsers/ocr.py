@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ingestion.parsers.elements import Element, Parsed, ParseFailure, ParseOptions, join_lines, starts_list_item
+from ingestion.parsers.elements import Element, Parsed, ParseFailure, ParseOptions, join_lines, starts_list_item, without_bullet
 from ingestion.parsers.layout import Line, continues_across, paragraphs, reading_order, union
 from ingestion.sources import PDF
 
@@ -188,7 +188,7 @@ def _elements(lines: Sequence[tuple[Line, float]], page: int, points: float) -> 
             large = all(line.size > usual for line in paragraph) and len(text) <= _LONGEST_HEADING
             category = "Title" if large and any(c.isalpha() for c in text) else "NarrativeText"
             if category != "Title" and starts_list_item(text):
-                category = "ListItem"
+                category, text = "ListItem", without_bullet(text)
             x0, y0, x1, y1 = union([line.box for line in paragraph])
             box = (x0 * points, y0 * points, x1 * points, y1 * points)
             element = Element(category, text, page, 1 if category == "Title" else None, box=box)

@@ -24,6 +24,7 @@ from ingestion.parsers.elements import (
     ends_sentence,
     join_lines,
     starts_list_item,
+    without_bullet,
 )
 from ingestion.parsers.layout import Line, continues_across, paragraphs, reading_order, same_row, union
 from ingestion.tables import Cell, table_html, table_text
@@ -31,7 +32,8 @@ from ingestion.tables import Cell, table_html, table_text
 _MARGIN = 0.12  # share of the page's height in which running heads and feet stand
 _MOST_DRAWINGS = 20_000  # a map or chart: a search for table rules there takes minutes and finds none
 _NARROWEST_COLUMN, _LOWEST_ROW = 6.0, 4.0  # points: no text fits in less
-_HEADING_SIZE = 1.12
+_FEWEST_ROWS = 3
+_HEADING_SIZE, _SMALL = 1.12, 0.92
 _LONGEST_HEADING = 200
 _SUPERSCRIPT = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
 _SUPERSCRIPT_FLAG, _BOLD_FLAG = 1, 16
@@ -324,10 +326,13 @@ def _take_running_heads(pages: Sequence[_Page], body: float) -> None:
         repeats = len(places[key]) >= needed and texts[key] <= 2 * len(places[key])
         number = _number_in(line.text)
         outermost = not any(other.y0 < line.y0 - 1 if top else other.y1 > line.y1 + 1 for other in page.lines if not same_row(other, line))
+        # Said once, a running head shows by its type alone: smaller than the text, at the very edge, no sentence.
+        lone = line.size <= (0.97 if top else _SMALL) * body and outermost and len(line.text) <= 100 and not ends_sentence(line.text)
+        lone = lone and (top or not _NOTE_MARK.match(line.text))
         numbered = number is not None and (offsets[number - page.number] >= 2 or (len(pages) == 1 and outermost and number == 1))
         if numbered or (_PAGE_NUMBER.fullmatch(line.text) and repeats):
             category = "PageNumber"
-        elif repeats and _near_edge(page, line, top):
+        elif (repeats and _near_edge(page, line, top)) or lone:
             category = "Header" if top else "Footer"
         else:
             continue
@@ -361,8 +366,8 @@ def _take_footnotes(page: _Page, body: float) -> None:
 
     It has to stand below every line of body size in its column, so a caption or a table's small type stays where it is.
     """
-    small = [line for line in page.lines if line.size <= 0.92 * body and line.y0 > 0.5 * page.height]
-    large = [line for line in page.lines if line.size > 0.92 * body]
+    small = [line for line in page.lines if line.size <= _SMALL * body and line.y0 > 0.5 * page.height]
+    large = [line for line in page.lines if line.size > _SMALL * body]
     low = [line for line in small if not any(other.y0 > line.y0 and other.x0 < line.x1 and line.x0 < other.x1 for other in large)]
     for region in reading_order(low):
         opened = False
@@ -398,7 +403,7 @@ def _elements(page: _Page, body: float, words: frozenset[str]) -> list[tuple[Ele
     regions += _around_tables(page.lines, marks)
     turned = [reading_order(lines) for lines in page.turned]
     open_paragraph: tuple[list[Line], Element] | None = None
-    for region in regions:
+    for region in _with_unruled_tables(regions, page, stands):
         for i, paragraph in enumerate(paragraphs(region)):
             if paragraph[0].text in stands:
                 placed.append((stands[paragraph[0].text], 0.0))
@@ -421,6 +426,51 @@ def _elements(page: _Page, body: float, words: frozenset[str]) -> list[tuple[Ele
             text = join_lines([line.text for line in paragraph], words)
             placed.append((Element("UncategorizedText", text, page.number, box=None), 0.0))
     return placed + [(note, 0.0) for note in page.notes] + [(element, 0.0) for element in page.foot]
+
+
+def _with_unruled_tables(regions: Sequence[list[Line]], page: _Page, stands: dict[str, Element]) -> list[list[Line]]:
+    """The regions, with rows of cells that stand in columns taken together as tables: each a mark in `stands`, a region alone."""
+    found: list[list[Line]] = []
+    for region in regions:
+        rows: list[list[Line]] = []
+        for line in region:
+            if rows and same_row(rows[-1][-1], line) and line.x0 >= rows[-1][-1].x1:
+                rows[-1].append(line)
+            else:
+                rows.append([line])
+        plain: list[Line] = []
+        i = 0
+        while i < len(rows):
+            end = _end_of_table(rows, i)
+            if end - i < _FEWEST_ROWS:
+                plain += rows[i]
+                i += 1
+                continue
+            cells = [Cell(r, c, 1, 1, line.text) for r, row in enumerate(rows[i:end]) for c, line in enumerate(row)]
+            html = table_html(cells, _header_rows(cells, [[line.bold for line in row] for row in rows[i:end]]))
+            box = union([line.box for row in rows[i:end] for line in row])
+            mark = f"\ue000u{len(stands)}"
+            stands[mark] = Element("Table", table_text(html) or "", page.number, html=html, box=box)
+            found += [plain] if plain else []
+            found.append([Line(mark, box, rows[i][0].size)])
+            plain = []
+            i = end
+        found += [plain] if plain else []
+    return found
+
+
+def _end_of_table(rows: Sequence[Sequence[Line]], start: int) -> int:
+    """Index after the last row, from `start` on, of one table: as many cells in each row, columns that do not overlap."""
+    columns = [(line.x0, line.x1) for line in rows[start]]
+    end = start
+    while len(columns) > 1 and end < len(rows) and len(rows[end]) == len(columns):
+        wider = [(min(low, line.x0), max(high, line.x1)) for (low, high), line in zip(columns, rows[end], strict=True)]
+        gap = end > start and rows[end][0].y0 - rows[end - 1][0].y1 > 2 * rows[end][0].size
+        if gap or any(two[0] - one[1] < 0.5 * rows[end][0].size for one, two in itertools.pairwise(wider)):
+            break
+        columns = wider
+        end += 1
+    return end
 
 
 def _same_heading(above: tuple[Element, float], element: Element, size: float) -> bool:
@@ -461,7 +511,7 @@ def _element(paragraph: Sequence[Line], page: _Page, body: float, words: frozens
     if short and bold and not ragged and rows <= 2 and not ends_sentence(text) and size >= 0.98 * body:
         return Element("Title", text, page.number, box=box), size
     if starts_list_item(text):
-        return Element("ListItem", text, page.number, box=box), 0.0
+        return Element("ListItem", without_bullet(text), page.number, box=box), 0.0
     return Element("UncategorizedText" if ragged else "NarrativeText", text, page.number, box=box), 0.0
 
 

