@@ -314,6 +314,8 @@ class Settings(Strict):
                 problems.append((("systems", name, "depth"), f"{system.depth} is over scoring.depth {self.scoring.depth}"))
         if len({name.replace("-", "_").replace(".", "_") for name in self.gates}) < len(self.gates):
             problems.append((("gates",), "two names differ in '-', '.' and '_' only, which Dagster's check names cannot tell apart"))
+        if self.sweep.k not in self.scoring.ks:
+            problems.append((("sweep", "k"), f"{self.sweep.k} is not among scoring.ks {list(self.scoring.ks)}"))
         for key in self.ann.chunkings:
             if key not in keys:
                 problems.append((("ann", "chunkings"), f"no chunking {key!r}; known: {', '.join(keys)}"))

@@ -21,7 +21,8 @@ def save_snapshot(folder: Folder, name: str, system: str) -> Path:
     scores = catalogue.read(AssetPartition("system_scores", system))[0]
     spec = catalogue.read(AssetPartition("system_specs", system))[0].to_pylist()[0]
     questions = catalogue.read(AssetPartition("golden_questions"))[0]
-    made_under = canonical_json(identities(spec, questions))
+    sources = catalogue.read(AssetPartition("source_documents"))[0]
+    made_under = canonical_json(identities(spec, sources, questions, folder.settings))
     rows = [
         {
             "baseline": check_partition_key(name),

@@ -14,3 +14,11 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"reference data is not at {folder}")
     return folder
+
+
+def pytest_configure() -> None:
+    """Machines are noisy: a property is judged by its cases, not by how long one of them took."""
+    from hypothesis import settings
+
+    settings.register_profile("no_deadline", deadline=None)
+    settings.load_profile("no_deadline")

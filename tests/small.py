@@ -60,7 +60,7 @@ SETTINGS: dict[str, Any] = {
     "dedup": {"sweep_permutations": [64], "sweep_thresholds": [0.8]},
     "chunkings": [{"strategy": "window", "size": [16], "overlap": [0]}, {"strategy": "whole"}],
     "retrievers": {"bm25": {"kind": "bm25"}},
-    "scoring": {"ks": [1, 5], "token_budgets": [50], "depth": 20},
+    "scoring": {"ks": [1, 5, 10], "token_budgets": [50], "depth": 20},
     "systems": {
         "first": {"chunking": "window-16-o0", "retriever": "bm25", "depth": 10, "top_k": 3},
         "second": {"chunking": "whole", "retriever": "bm25", "depth": 10, "top_k": 2},

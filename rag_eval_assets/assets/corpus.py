@@ -104,7 +104,7 @@ def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts:
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
     policy = step.settings.transcripts
     rows = transcripts.parse_quality(
-        elements, reference_transcripts.to_pylist(), quotations, policy={**policy.model_dump(), "policy": policy.policy}
+        elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump()
     )
     return Product(rows, pictures={"cer_by_class": pictures.cer_by_class({step.partition: rows})})
 

@@ -17,8 +17,13 @@ from rag_eval_assets.scoring import comparison as comparing
 from rag_eval_assets.scoring import diagnosis as diagnosing
 from rag_eval_assets.scoring import funnel, gates
 from rag_eval_assets.scoring import summary as summarising
-from rag_eval_assets.storage.versions import digest
+from rag_eval_assets.settings import Settings
+from rag_eval_assets.storage.versions import SourceTree, digest
 from rag_eval_assets.tables import TABLES
+
+GOLDEN_IDENTITY = (
+    "question_id", "text", "split", "reference_answer", "answerable", "relevant", "evidence", "nuggets", "entitlement", "filter",
+)  # fmt: skip
 
 
 @table_asset(
@@ -110,21 +115,40 @@ def system_summary(step: Step, system_scores: pa.Table, golden_questions: pa.Tab
     return Product(rows, pictures={"scores": pictures.scores_with_intervals(rows)})
 
 
-@table_asset("system_specs", "system_scores", "golden_questions", "baselines", kinds=["numpy"], libraries=["scipy"],
-             columns={"golden_questions": ("question_id", "text", "split")})
+@table_asset(
+    "system_specs",
+    "system_scores",
+    "source_documents",
+    "golden_questions",
+    "baselines",
+    kinds=["numpy"],
+    columns={"source_documents": ("doc_id", "sha256"), "golden_questions": GOLDEN_IDENTITY},
+    settings=lambda s, p: {"judges": {n: j.model_dump() for n, j in s.judges.items()}},
+    libraries=["scipy"],
+)
 def comparison(
-    step: Step, system_specs: pa.Table, system_scores: pa.Table, golden_questions: pa.Table, baselines: pa.Table
+    step: Step,
+    system_specs: pa.Table,
+    system_scores: pa.Table,
+    source_documents: pa.Table,
+    golden_questions: pa.Table,
+    baselines: pa.Table,
 ) -> Product:
     """Paired differences to the saved baselines of this system, with a decision or the evidence that is missing."""
     spec = system_specs.to_pylist()[0]
     mine = baselines.filter(pc.equal(baselines["system"], step.partition)).to_pylist()
-    return Product(comparing.compare(spec, system_scores.to_pylist(), mine, identities(spec, golden_questions)))
+    made_under = identities(spec, source_documents, golden_questions, step.settings)
+    return Product(comparing.compare(spec, system_scores.to_pylist(), mine, made_under))
 
 
-def identities(spec: dict[str, Any], golden_questions: pa.Table) -> dict[str, Any]:
-    """What must match between a candidate and its baseline, and the treatments that may differ."""
+def identities(spec: dict[str, Any], source_documents: pa.Table, golden_questions: pa.Table, settings: Settings) -> dict[str, Any]:
+    """What must match between a candidate and its baseline (corpus, questions, labels, scorer, judges), and the spec, which may differ."""
     return {
-        "golden": digest(golden_questions.select(["question_id", "text", "split"]).to_pylist()),
+        "corpus": digest(source_documents.select(["doc_id", "sha256"]).to_pylist()),
+        "questions": digest(golden_questions.select(["question_id", "text", "split"]).to_pylist()),
+        "labels": digest(golden_questions.select(list(GOLDEN_IDENTITY)).to_pylist()),
+        "scorer": digest(SourceTree().closure(["rag_eval_assets.scoring.answers", "rag_eval_assets.scoring.ranking"])),
+        "judges": digest({name: judge.model_dump() for name, judge in settings.judges.items()}),
         "spec": {k: v for k, v in spec.items() if not k.endswith("_sha256")},
     }
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from rag_eval_assets.tables import Table
 
 PACKAGES = ("ingestion", "rag_eval_assets")
+ASSET_MODULES = "rag_eval_assets.assets"
 NOT_CODE = (
     "rag_eval_assets.tables",
     "rag_eval_assets.settings",
@@ -202,42 +203,58 @@ class SourceTree:
         return dict(sorted(found.items()))
 
     def function(self, module: str, name: str) -> tuple[str, list[str]]:
-        """Hash of one function with the module-level helpers it uses, and the project modules they reach."""
-        tree = self.tree(module)
-        if tree is None:
-            raise LookupError(f"no module {module!r} in the project")
-        aliases: dict[str, list[str]] = {}
-        local: dict[str, ast.stmt] = {}
-        for node in tree.body:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for alias, target in zip(node.names, self._named(node, module), strict=True):
-                    aliases.setdefault((alias.asname or alias.name).split(".")[0], []).append(target)
-            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                local[node.name] = node
-            elif isinstance(node, ast.Assign):
-                local.update({t.id: node for t in node.targets if isinstance(t, ast.Name)})
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                local[node.target.id] = node
-        if name not in local:
-            raise LookupError(f"no {name!r} in module {module!r}")
-        used, todo, reached = {}, [name], set()
+        """Hash of one function of an asset module with the helpers it uses, and the project modules these reach.
+
+        Helpers are followed by name, through other asset modules too: a neighbouring asset's body is no part of this one.
+        """
+        used: dict[str, str] = {}
+        reached: set[str] = set()
+        todo = [(module, name)]
         while todo:
-            current = todo.pop()
-            if current in used:
+            place, current = todo.pop()
+            if f"{place}.{current}" in used:
                 continue
+            local, aliases = self._names(place)
+            if current not in local:
+                raise LookupError(f"no {current!r} in module {place!r}")
             bare = self._without_decorators(local[current])
-            used[current] = _tree_hash(bare)
+            used[f"{place}.{current}"] = _tree_hash(bare)
             nodes = list(ast.walk(bare))
             bound = {n.arg for n in nodes if isinstance(n, ast.arg)} | {
                 n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
             }
             for node in nodes:
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
-                    reached.update(self._named(node, module))
+                    reached.update(self._named(node, place))
                 elif isinstance(node, ast.Name) and (node.id not in bound or node.id == current):
-                    reached.update(aliases.get(node.id, ()))
-                    todo.extend([node.id] if node.id in local else [])
+                    for target, original in aliases.get(node.id, ()):
+                        if _within(target, ASSET_MODULES) and original is not None:
+                            todo.append((target, original))
+                        else:
+                            reached.add(target)
+                    if node.id in local:
+                        todo.append((place, node.id))
         return digest(sorted(used.items())), sorted(n for n in reached if self.tree(n) is not None)
+
+    def _names(self, module: str) -> tuple[dict[str, ast.stmt], dict[str, list[tuple[str, str | None]]]]:
+        """What a module defines at its top, and what it imports there: local name -> (module, name in it or None for a module)."""
+        tree = self.tree(module)
+        if tree is None:
+            raise LookupError(f"no module {module!r} in the project")
+        local: dict[str, ast.stmt] = {}
+        aliases: dict[str, list[tuple[str, str | None]]] = {}
+        for node in tree.body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for alias, target in zip(node.names, self._named(node, module), strict=True):
+                    inside = isinstance(node, ast.ImportFrom) and not target.endswith(f".{alias.name}")
+                    aliases.setdefault((alias.asname or alias.name).split(".")[0], []).append((target, alias.name if inside else None))
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                local[node.name] = node
+            elif isinstance(node, ast.Assign):
+                local.update({t.id: node for t in node.targets if isinstance(t, ast.Name)})
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                local[node.target.id] = node
+        return local, aliases
 
     @staticmethod
     def _without_decorators(node: ast.stmt) -> ast.AST:

@@ -147,3 +147,16 @@ def test_a_parameter_that_is_named_like_another_asset_does_not_pull_in_its_code(
     text = "from ingestion import cleaning\n\ndef documents(step):\n    return cleaning\n\ndef unique(step, documents):\n    return documents\n"
     _, reached = tree(rag_eval_assets__assets__x=text).function("rag_eval_assets.assets.x", "unique")
     assert reached == []
+
+
+def test_a_helper_of_another_asset_module_is_followed_alone() -> None:
+    user = "from rag_eval_assets.assets.y import shared\n\ndef body(step):\n    return shared(step)\n"
+    owner = "from ingestion import a, b\n\ndef shared(step):\n    return a.f(step)\n\ndef asset(step):\n    return b.f(step)\n"
+
+    def version(text: str) -> tuple[str, list[str]]:
+        source = tree(rag_eval_assets__assets__x=user, rag_eval_assets__assets__y=text, ingestion__a="X = 1\n", ingestion__b="Y = 1\n")
+        return source.function("rag_eval_assets.assets.x", "body")
+
+    assert version(owner)[1] == ["ingestion.a"]
+    assert version(owner)[0] == version(owner.replace("b.f(step)", "b.g(step)"))[0]
+    assert version(owner)[0] != version(owner.replace("a.f(step)", "a.g(step)"))[0]
