@@ -99,7 +99,7 @@ def _reference(path: Path, shown: str, known: set[str]) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8; save it as UTF-8") from None
     if kind == "table":
-        from ingestion.tables import table_text
+        from ingestion.parsers.html_tables import table_text
 
         text = table_text(content)
         if text is None:

@@ -13,7 +13,6 @@ import math
 import os
 import re
 import unicodedata
-import zipfile
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,82 +21,13 @@ from typing import Any
 
 import yaml
 
+from ingestion.media_types import DOCX, HEAD, HTML, MARKDOWN, PDF, PLAIN, sniff_head
+
 SIDECAR_SUFFIX = ".meta.yaml"
 FOLDER_SIDECAR = "folder.meta.yaml"
 
-PDF = "application/pdf"
-HTML = "text/html"
-MARKDOWN = "text/markdown"
-PLAIN = "text/plain"
-DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
-XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-UNKNOWN = "application/octet-stream"
-
-SUFFIXES: dict[str, str] = {
-    ".pdf": PDF,
-    ".html": HTML,
-    ".htm": HTML,
-    ".xhtml": HTML,
-    ".md": MARKDOWN,
-    ".markdown": MARKDOWN,
-    ".txt": PLAIN,
-    ".text": PLAIN,
-    ".docx": DOCX,
-    ".pptx": PPTX,
-    ".xlsx": XLSX,
-    ".doc": "application/msword",
-    ".ppt": "application/vnd.ms-powerpoint",
-    ".xls": "application/vnd.ms-excel",
-    ".odt": "application/vnd.oasis.opendocument.text",
-    ".epub": "application/epub+zip",
-    ".zip": "application/zip",
-    ".rtf": "application/rtf",
-    ".csv": "text/csv",
-    ".tsv": "text/tab-separated-values",
-    ".json": "application/json",
-    ".jsonl": "application/x-ndjson",
-    ".xml": "application/xml",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".eml": "message/rfc822",
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".bmp": "image/bmp",
-    ".tif": "image/tiff",
-    ".tiff": "image/tiff",
-    ".webp": "image/webp",
-}
-"""The media type that a file name promises."""
-
 CLASSES: dict[str, str] = {PDF: "pdf", HTML: "html", MARKDOWN: "markdown", DOCX: "docx", PLAIN: "text"}
 """Class of a media type where neither a sidecar nor a rule gives one; images are `scan`, the rest `other`."""
-
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"II*\x00", "image/tiff"),
-    (b"MM\x00*", "image/tiff"),
-    (b"BM", "image/bmp"),
-    (b"{\\rtf", "application/rtf"),
-    (b"\x1f\x8b", "application/gzip"),
-)
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_BOMS: tuple[tuple[bytes, str], ...] = (
-    (b"\x00\x00\xfe\xff", "utf-32-be"),
-    (b"\xff\xfe\x00\x00", "utf-32-le"),
-    (b"\xfe\xff", "utf-16-be"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xef\xbb\xbf", "utf-8"),
-)
-_TEXTUAL = frozenset({"application/json", "application/x-ndjson", "application/xml", "application/yaml", "message/rfc822"})
-_HEAD = 64 * 1024
-_CHUNK = 1024 * 1024
-_HTML_START = re.compile(r"(?:\s|<!--.*?-->|<\?xml[^>]*>)*<(?:!doctype\s+html|html[\s>])", re.I | re.S)
 
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they make a name read as another one
 _CLASS_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
@@ -108,6 +38,7 @@ _TEXT_FIELDS = (
 )  # fmt: skip
 SIDECAR_FIELDS = (*_TEXT_FIELDS, "groups", "fields")
 _ONE_FILE_ONLY = ("id", "title")
+_CHUNK = 1024 * 1024
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, and a corpus may hold a sidecar a file
 
 
@@ -228,92 +159,6 @@ def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile("".join(parts), re.S)
 
 
-# ------------------------------------------------------------------------------------------------------- media types
-def promised_type(name: str) -> str | None:
-    """Media type that a file name promises by its suffix; None for a suffix that promises nothing."""
-    return SUFFIXES.get(os.path.splitext(name)[1].lower())
-
-
-def contradicts(name: str, media_type: str) -> bool:
-    """Whether the content is of another kind than the file name says. One image type for another is not held against it."""
-    promised = promised_type(name)
-    if promised is None or promised == media_type:
-        return False
-    return not (promised.startswith("image/") and media_type.startswith("image/"))
-
-
-def sniff(path: Path) -> str:
-    """Media type of a file, read from its content; the name decides only where the content leaves it open."""
-    with path.open("rb") as stream:
-        return _sniff(path, stream.read(_HEAD))
-
-
-def _sniff(path: Path, head: bytes) -> str:
-    promised = promised_type(path.name)
-    if not head:
-        return promised or UNKNOWN
-    if b"%PDF-" in head[:1024]:  # readers accept leading junk of up to 1,024 bytes (ISO 32000-1, implementation note 13)
-        return PDF
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zip_type(path, promised)
-    if head.startswith(_OLE):
-        return _ole_type(path, promised)
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    for magic, media_type in _MAGIC:
-        if head.startswith(magic) and not (magic == b"BM" and _as_text(head) is not None):
-            return media_type
-    text = _as_text(head)
-    if text is None:
-        return promised or UNKNOWN
-    if promised and (promised.startswith("text/") or promised in _TEXTUAL):
-        return promised
-    if _HTML_START.match(text):
-        return HTML
-    return "application/xml" if text.lstrip().startswith("<?xml") else PLAIN
-
-
-def _as_text(head: bytes) -> str | None:
-    """The first bytes as text, or None if they look like no text: NUL or control characters outside a wide encoding."""
-    for bom, encoding in _BOMS:
-        if head.startswith(bom):
-            return head[len(bom) :].decode(encoding, errors="ignore")
-    if b"\x00" in head or sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in head) > len(head) / 100:
-        return None
-    try:
-        return head.decode("utf-8", errors="strict" if len(head) < _HEAD else "ignore")
-    except UnicodeDecodeError:
-        return head.decode("latin-1")
-
-
-def _zip_type(path: Path, promised: str | None) -> str:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
-            if "mimetype" in names:
-                return archive.read("mimetype")[:200].decode("ascii", errors="ignore").strip() or "application/zip"
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
-        return promised if promised in (DOCX, PPTX, XLSX, SUFFIXES[".odt"], SUFFIXES[".epub"]) else "application/zip"
-    for member, media_type in (("word/document.xml", DOCX), ("xl/workbook.xml", XLSX), ("ppt/presentation.xml", PPTX)):
-        if member in names:
-            return media_type
-    return "application/zip"
-
-
-def is_encrypted_office(path: Path) -> bool:
-    """Whether a file is an Office Open XML document behind a password: an OLE container with an EncryptedPackage stream
-    (MS-OFFCRYPTO 2.3.4.4)."""
-    data = path.read_bytes()
-    return data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") in data
-
-
-def _ole_type(path: Path, promised: str | None) -> str:
-    if promised in (DOCX, PPTX, XLSX):
-        return promised if is_encrypted_office(path) else "application/x-ole-storage"
-    office = (SUFFIXES[".doc"], SUFFIXES[".ppt"], SUFFIXES[".xls"])
-    return promised if promised in office else "application/x-ole-storage"
-
-
 # ---------------------------------------------------------------------------------------------------------- the walk
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
@@ -396,13 +241,13 @@ def _facts(found: _Found, cache: Mapping[str, list[Any]] | None, seen: dict[str,
     digest = hashlib.sha256()
     size = 0
     with found.disk.open("rb") as stream:
-        head = stream.read(_HEAD)
+        head = stream.read(HEAD)
         block = head
         while block:
             digest.update(block)
             size += len(block)
             block = stream.read(_CHUNK)
-    media_type = _sniff(found.disk, head)
+    media_type = sniff_head(found.disk, head)
     seen[found.path] = [size, state.st_mtime_ns, digest.hexdigest(), media_type]
     return size, digest.hexdigest(), media_type
 

@@ -240,7 +240,7 @@ def _pair(references: Sequence[str], predicted: Sequence[str]) -> list[int | Non
     from rapidfuzz.distance import Indel
     from scipy.optimize import linear_sum_assignment
 
-    from ingestion.tables import table_text
+    from ingestion.parsers.html_tables import table_text
 
     partner: list[int | None] = [None] * len(references)
     if predicted:

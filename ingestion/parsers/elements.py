@@ -131,14 +131,16 @@ def _row(request: ParseRequest, seconds: float | None) -> dict[str, Any]:
 
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
+_FOLDERS = re.compile(r"(?<![\w./])/(?:[^\s\"'/]+/)+")
 _SPACES = re.compile(r"\s+")
 _LONGEST_DETAIL = 500
 
 
 def stable(detail: str, path: Path) -> str:
-    """An error text that is the same on every run and machine: no folders, no memory addresses, one line, bounded."""
-    for name in (str(path), path.as_posix()):
-        detail = detail.replace(name, path.name)
+    """An error text that is the same on every run and machine: no folders, no addresses, no traceback, one line, bounded."""
+    if "Traceback (most recent call last)" in detail:
+        detail = detail.strip().splitlines()[-1]
+    detail = _FOLDERS.sub("", detail.replace(str(path), path.name))
     return _SPACES.sub(" ", _ADDRESS.sub("0x...", detail)).strip()[:_LONGEST_DETAIL]
 
 

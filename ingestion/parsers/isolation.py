@@ -193,5 +193,8 @@ def _cause(exitcode: int) -> tuple[str, str]:
         name = signal.Signals(-exitcode).name
     except ValueError:
         name = f"signal {-exitcode}"
-    hint = "; the kernel kills this way when memory runs out" if exitcode == -signal.SIGKILL else ""
-    return "crashed", f"the worker process died of {name}{hint}"
+    hints: dict[int, str] = {
+        signal.SIGKILL: "; the kernel kills this way when memory runs out",
+        signal.SIGABRT: "; C++ code ends this way when memory runs out",
+    }
+    return "crashed", f"the worker process died of {name}{hints.get(-exitcode, '')}"

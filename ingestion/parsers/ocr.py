@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ingestion.media_types import PDF
 from ingestion.parsers.elements import Element, Parsed, ParseFailure, ParseOptions, join_lines, starts_list_item, without_bullet
 from ingestion.parsers.layout import Line, continues_across, paragraphs, reading_order, union
-from ingestion.sources import PDF
 
 _HEADING_HEIGHT = 1.45
 _LONGEST_HEADING = 120
@@ -72,7 +72,7 @@ def _pdf_pages(path: Path, options: ParseOptions) -> Iterator[tuple[Any, float]]
     import numpy as np
     import pymupdf
 
-    from ingestion.parsers.pymupdf_text import open_pdf
+    from ingestion.parsers.pdf_files import open_pdf
 
     with open_pdf(path, options.pages) as document:
         for page in document:

@@ -26,8 +26,9 @@ from ingestion.parsers.elements import (
     starts_list_item,
     without_bullet,
 )
+from ingestion.parsers.html_tables import Cell, table_html, table_text
 from ingestion.parsers.layout import Line, continues_across, paragraphs, reading_order, same_row, union
-from ingestion.tables import Cell, table_html, table_text
+from ingestion.parsers.pdf_files import open_pdf
 
 _MARGIN = 0.12  # share of the page's height in which running heads and feet stand
 _MOST_DRAWINGS = 20_000  # a map or chart: a search for table rules there takes minutes and finds none
@@ -98,24 +99,6 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
     _set_levels(content)
     parsed.elements = [element for element, _ in content]
     return parsed
-
-
-def open_pdf(path: Path, most_pages: int) -> Any:
-    """An open pymupdf document. Raises ParseFailure: corrupt, encrypted, too_large."""
-    import pymupdf
-
-    library: Any = pymupdf
-    try:
-        document = library.open(str(path), filetype="pdf")
-    except (pymupdf.FileDataError, pymupdf.EmptyFileError) as error:
-        raise ParseFailure("corrupt", f"MuPDF cannot open it as a PDF: {error}") from error
-    if document.needs_pass:
-        raise ParseFailure("encrypted", "the PDF needs a password")
-    if document.page_count == 0:
-        raise ParseFailure("corrupt", "the PDF has no readable page")
-    if document.page_count > most_pages:
-        raise ParseFailure("too_large", f"{document.page_count} pages, over the limit of {most_pages}")
-    return document
 
 
 # ------------------------------------------------------------------------------------------------------ lines of a page

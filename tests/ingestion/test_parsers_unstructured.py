@@ -10,10 +10,10 @@ from typing import Any
 import docx
 import pytest
 
+from ingestion.media_types import DOCX, HTML, MARKDOWN, PLAIN
 from ingestion.parsers import unstructured_elements
 from ingestion.parsers.elements import Element, ParseFailure, ParseOptions
 from ingestion.parsers.unstructured_elements import decode
-from ingestion.sources import DOCX, HTML, MARKDOWN, PLAIN
 from ingestion.tables import teds
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ingestion import sources
-from ingestion.sources import CorpusError, contradicts, file_of, matches, scan, sniff
+from ingestion import media_types
+from ingestion.media_types import contradicts, sniff
+from ingestion.sources import CorpusError, file_of, matches, scan
 from rag_eval_assets.tables import TABLES
 
 
@@ -214,11 +215,11 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\x00" * 600
         ("a.txt", "Grüße".encode("utf-16"), "text/plain"),
         ("x", b'<?xml version="1.0"?><a/>', "application/xml"),
         ("a.rtf", b"{\\rtf1", "application/rtf"),
-        ("a.docx", b"PK\x03\x04broken", sources.DOCX),
-        ("a.docx", OLE + "EncryptedPackage".encode("utf-16-le"), sources.DOCX),
+        ("a.docx", b"PK\x03\x04broken", media_types.DOCX),
+        ("a.docx", OLE + "EncryptedPackage".encode("utf-16-le"), media_types.DOCX),
         ("a.docx", OLE, "application/x-ole-storage"),
         ("a.doc", OLE, "application/msword"),
-        ("a.docx", b"", sources.DOCX),
+        ("a.docx", b"", media_types.DOCX),
         ("x", b"\x00\x01\x02\x03", "application/octet-stream"),
     ],
 )
@@ -227,8 +228,8 @@ def test_media_types_are_read_from_content_with_the_name_as_tie_breaker(tmp_path
 
 
 def test_zip_members_tell_office_formats_apart(tmp_path: Path) -> None:
-    assert sniff(archive(tmp_path / "a.zip", ("word/document.xml", b"<x/>"))) == sources.DOCX
-    assert sniff(archive(tmp_path / "b.docx", ("xl/workbook.xml", b"<x/>"))) == sources.XLSX
+    assert sniff(archive(tmp_path / "a.zip", ("word/document.xml", b"<x/>"))) == media_types.DOCX
+    assert sniff(archive(tmp_path / "b.docx", ("xl/workbook.xml", b"<x/>"))) == media_types.XLSX
     assert sniff(archive(tmp_path / "c", ("mimetype", b"application/epub+zip"))) == "application/epub+zip"
     assert sniff(archive(tmp_path / "d.docx", ("readme.txt", b"x"))) == "application/zip"
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestion.tables import Cell, TableTooLarge, table_html, table_text, teds, with_header
+from ingestion.parsers.html_tables import Cell, table_html, table_text, with_header
+from ingestion.tables import TableTooLarge, teds
 
 ROWS = st.lists(st.lists(st.text("ab<&1 ", max_size=4), min_size=1, max_size=3), min_size=1, max_size=3)
 

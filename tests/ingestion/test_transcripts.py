@@ -183,7 +183,7 @@ def test_tables_are_paired_by_their_text_not_by_their_number() -> None:
         element(1, "c", "Table", html=cords),
         element(2, "l", "Table", html=lids),
     ]
-    from ingestion.tables import table_text
+    from ingestion.parsers.html_tables import table_text
 
     gold = [reference(table_text(lids) or "", html=lids, item=1), reference(table_text(cords) or "", html=cords, item=2)]
     rows = measured(parse_quality({"a.pdf": parsed}, gold, [], policy=POLICY))

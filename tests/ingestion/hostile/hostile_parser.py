@@ -35,6 +35,8 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
         return Parsed([Element("NarrativeText", f"held {len(block)}")])
     if word == "raise":
         raise ValueError(f"bad thing in {path} at {hex(id(path))}")
+    if word == "traceback":
+        raise RuntimeError('Traceback (most recent call last):\n  File "/usr/lib/x.py", line 1\nRuntimeError: no /opt/models/a.onnx here')
     if word == "blank":
         return Parsed([Element("NarrativeText", " -- ")])
     if word == "encrypted":
