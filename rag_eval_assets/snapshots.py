@@ -1,4 +1,7 @@
-"""Baselines: keeps a system's scores with the identities they were made under. What does not belong here: comparing (`scoring.comparison`)."""
+"""Baselines: keeps a system's scores with the identities they were made under.
+
+What does not belong here: comparing (`scoring.comparison`).
+"""
 
 from __future__ import annotations
 

@@ -180,9 +180,7 @@ ELEMENT = pa.struct(
 SPAN = pa.struct([pa.field("type", string), pa.field("start", i32), pa.field("end", i32)])
 REMOVED = pa.struct([pa.field("order", i32), pa.field("category", string), pa.field("rule", string), pa.field("text", string)])
 RELEVANT = pa.struct([pa.field("document", string), pa.field("chunk", string), pa.field("grade", i32)])
-EVIDENCE = pa.struct(
-    [pa.field("group", string), pa.field("document", string), pa.field("quotation", string), pa.field("grade", i32)]
-)
+EVIDENCE = pa.struct([pa.field("group", string), pa.field("document", string), pa.field("quotation", string), pa.field("grade", i32)])
 NUGGET = pa.struct([pa.field("text", string), pa.field("vital", boolean)])
 PASSAGE = pa.struct(
     [
@@ -223,6 +221,8 @@ def _interval(what: str) -> list[pa.Field]:
     ]
 
 
+# A column a line reads better than a bracket a line.
+# fmt: off
 # ------------------------------------------------------------------------------------------------------------- corpus
 _table("source_documents", "corpus", "a file of the corpus folder", ("doc_id",), [
     DOC_ID,
@@ -510,7 +510,8 @@ _table("retrieval_scores", "retrieval", "a question's score under one retriever"
        ("question_id", "retriever", "metric", "k", "cutoff", "unit"),
        [col("retriever", string, "Retriever."), *_SCORE_ROW], "chunking")
 
-_table("chunk_sweep", "retrieval", "a (chunking, retriever) under one measure", ("retriever", "metric", "cutoff", "k", "unit", "chunking"), [
+_table("chunk_sweep", "retrieval", "a (chunking, retriever) under one measure",
+       ("retriever", "metric", "cutoff", "k", "unit", "chunking"), [
     col("chunking", string, "Chunking."),
     col("retriever", string, "Retriever."),
     col("metric", string, "Metric as in ir_measures."),
@@ -571,7 +572,7 @@ _table("contexts", "generation", "a question's delivered context", ("question_id
     col("cut_by_top_k", strings, "Chunk ids retrieved but past top_k."),
     col("cut_by_budget", strings, "Chunk ids within top_k that the budget cut."),
     col("context_truncated", boolean, "Whether the budget cut anything."),
-    col("context_sha256", string, "SHA-256 of the delivered texts in order."),
+    col("context_sha256", string, "SHA-256 of the delivered passages in order: texts, ids and offsets."),
     *CONTENT,
 ], "system")
 
@@ -624,8 +625,9 @@ _table("diagnosis", "release", "a failed question under one intervention", ("que
     col("intervention", string, "control, gold_context, larger_top_k or larger_budget."),
     col("recovered", boolean, "Whether the question passed under it.", null=True),
     col("label", string, "Implicated step: retrieval_miss, ranked_out, context_assembly_loss, generation_failure, filtered_out, "
-        "evidence_lost_in_ingestion, unstable, not_diagnosable."),
-    col("why", string, "relevant_not_retrieved, relevant_ranked_out, relevant_dropped_from_context, fails_with_gold_context, ...", null=True),
+        "evidence_lost_in_ingestion, unstable, not_diagnosable; none where the question did not fail."),
+    col("why", string, "relevant_not_retrieved, relevant_ranked_out, relevant_dropped_from_context, fails_with_gold_context, ...",
+        null=True),
     col("best_rank", i32, "Best relevant rank in the ranking; null for none.", null=True),
     col("result_id", string, "Content-hash id of this result."),
     *SCORE, DETAIL,

@@ -61,9 +61,9 @@ def test_workspace_pyproject_and_dg_name_the_same_module() -> None:
 def test_the_workspace_file_validates(tmp_path: Path) -> None:
     folder = small_folder(tmp_path / "small")
     (folder.state / "dagster").mkdir(parents=True)
-    from rag_eval_assets.storage.sync import dagster_home
-
     import os
+
+    from rag_eval_assets.storage.sync import dagster_home
 
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "dagster", "definitions", "validate", "-w", str(ROOT / "workspace.yaml")],
@@ -168,7 +168,9 @@ def test_a_contract_breach_is_not_retried_and_nothing_lands(tmp_path: Path, monk
 
     folder = small_folder(tmp_path / "small")
     graph = Graph(folder)
-    broken = graphs.TableAsset(**{**graph.assets["judge_audit"].__dict__, "body": lambda step, quality_labels: graphs.Product([{"judge": "x"}])})
+    broken = graphs.TableAsset(
+        **{**graph.assets["judge_audit"].__dict__, "body": lambda step, quality_labels: graphs.Product([{"judge": "x"}])}
+    )
     graph.code_version(AssetPartition("judge_audit"))
     graph.assets["judge_audit"] = broken
     built = build_definitions(graph, open_catalogue(folder))

@@ -35,12 +35,7 @@ from sample_builder.markup import ContentError, read_document  # noqa: E402
 
 
 def _tree(root: Path) -> dict[str, bytes]:
-    return {
-        p.relative_to(root).as_posix(): p.read_bytes()
-        for name in BUILT
-        for p in sorted((root / name).rglob("*"))
-        if p.is_file()
-    }
+    return {p.relative_to(root).as_posix(): p.read_bytes() for name in BUILT for p in sorted((root / name).rglob("*")) if p.is_file()}
 
 
 def _unpacked(name: str, data: bytes) -> Any:
@@ -81,9 +76,7 @@ def test_the_sample_is_a_knowledge_base_of_a_sensible_size() -> None:
     corpus = _corpus()
     readable = {d: row for d, row in corpus.items() if not d.startswith("inbox/")}
     languages = Counter(x["value"] for x in _labels("language"))
-    size = sum(
-        p.stat().st_size for p in DATA.rglob("*") if p.is_file() and ".rag_eval" not in p.parts and "__pycache__" not in p.parts
-    )
+    size = sum(p.stat().st_size for p in DATA.rglob("*") if p.is_file() and ".rag_eval" not in p.parts and "__pycache__" not in p.parts)
 
     assert len(readable) >= 60
     assert languages["nl"] >= 10
@@ -132,8 +125,7 @@ def test_questions_cover_every_split_language_and_kind() -> None:
     assert {kind: kinds[kind] for kind, wanted in least.items() if kinds[kind] < wanted} == {}
     release = Counter(kind for q in _golden() if q["split"] == "release" for kind in q["kinds"])
     assert all(
-        release[kind]
-        for kind in ("multi_document", "alternatives", "unanswerable", "distractor", "negation", "quantifier", "version")
+        release[kind] for kind in ("multi_document", "alternatives", "unanswerable", "distractor", "negation", "quantifier", "version")
     )
 
 
@@ -347,9 +339,7 @@ def test_scans_are_grey_pictures_without_a_text_layer() -> None:
 
 def test_duplicate_labels_hold_both_verdicts_and_near_misses() -> None:
     verdicts = Counter(x["value"] for x in _labels("duplicate"))
-    bulletins = [
-        x for x in _labels("duplicate") if x["document"].endswith("2025-07.txt") and x["other_document"].endswith("2025-08.txt")
-    ]
+    bulletins = [x for x in _labels("duplicate") if x["document"].endswith("2025-07.txt") and x["other_document"].endswith("2025-08.txt")]
 
     assert verdicts["yes"] >= 8
     assert verdicts["no"] >= 15

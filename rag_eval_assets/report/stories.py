@@ -30,7 +30,8 @@ def lineage(folder: Folder, name: str, partition: str | None) -> Iterator[str]:
             yield f"{indent}{node}: no file"
             return
         again = " (above)" if node in seen else ""
-        yield f"{indent}{node}: data {footer.data_version[:12]}, code {footer.code_version[:12]}, {footer.rows} rows, run {footer.run_id[:8]}{again}"
+        made = f"data {footer.data_version[:12]}, code {footer.code_version[:12]}, {footer.rows} rows, run {footer.run_id[:8]}"
+        yield f"{indent}{node}: {made}{again}"
         if again:
             return
         seen.add(node)
@@ -73,7 +74,7 @@ def question_story(folder: Folder, question_id: str) -> Iterator[str]:
         place = f"[{e['start']}, {e['end']}) by {e['match']} match" if e["start"] is not None else e["match"]
         yield f"  evidence {e['group']}: {e['doc_id']} {place}{', lost at ' + e['lost_at'] if e['lost_at'] else ''}"
         if e["quotation"]:
-            yield f"    \"{e['quotation']}\""
+            yield f'    "{e["quotation"]}"'
     for system in graph.partitions("answers"):
         yield f"  system {system}"
         for hit in _rows(catalogue, AssetPartition("system_retrievals", system), question_id)[:10]:
@@ -115,4 +116,3 @@ def reading_sample(folder: Folder, number: int, seed: int, system: str | None) -
             mark = "*" if passage["position"] in cited else " "
             yield f"  {mark}[{passage['position'] + 1}] {passage['doc_id']} {passage['text'][:200]!r}"
         yield ""
-

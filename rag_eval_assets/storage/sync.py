@@ -128,7 +128,7 @@ def is_alive(identity: str) -> bool:
     if host != socket.gethostname():
         return True
     try:
-        return abs(psutil.Process(int(pid)).create_time() - float(started)) < 1
+        return bool(abs(psutil.Process(int(pid)).create_time() - float(started)) < 1)
     except (psutil.NoSuchProcess, ValueError):
         return False
 
@@ -318,7 +318,7 @@ def _run_until_fresh(
         groups = plan(graph, statuses, report.failed.keys(), chosen)
         tired = [n for group in groups for n in group.nodes if attempts.get(n, 0) >= ATTEMPTS]
         if tired:
-            report.failed.update({n: f"still not fresh after {ATTEMPTS} runs: its inputs or files keep changing" for n in tired})
+            report.failed.update(dict.fromkeys(tired, f"still not fresh after {ATTEMPTS} runs: its inputs or files keep changing"))
             continue
         if not groups:
             report.waiting = [n for n, s in statuses.items() if s.state != "fresh" and chosen(n) and n not in report.failed]

@@ -7,6 +7,7 @@ not: the comparison of one file's footer with the present (`staleness`).
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 import importlib.metadata
 import json
@@ -258,9 +259,11 @@ class SourceTree:
 
     @staticmethod
     def _without_decorators(node: ast.stmt) -> ast.AST:
+        """A body does not depend on how it is declared; what a declaration adds is hashed as values."""
         if not isinstance(node, ast.FunctionDef):
             return node
-        bare = ast.FunctionDef(**{**{f: getattr(node, f, None) for f in node._fields}, "decorator_list": []})
+        bare = copy.copy(node)
+        bare.decorator_list = []
         return bare
 
 

@@ -176,7 +176,6 @@ def test_a_saved_baseline_runs_the_comparison_and_what_reads_it(synced: Folder) 
     assert unchanged(report) >= {"comparison[second]"}
 
 
-
 def test_a_changed_comment_in_a_pure_module_runs_nothing(synced: Folder) -> None:
     path = SourceTree().root / "ingestion" / "chunking" / "window.py"
     source = SourceTree(overrides={"ingestion.chunking.window": path.read_text() + "\n# One more comment.\n"})
@@ -251,7 +250,9 @@ def test_the_sweep_notices_one_change_among_120_chunkings(tmp_path: Path) -> Non
     from rag_eval_assets.storage.staleness import status_of
     from tests.small import small_folder
 
-    folder = small_folder(tmp_path / "e", {"chunkings": [{"strategy": "window", "size": list(range(16, 135)), "overlap": 0}, {"strategy": "whole"}]})
+    folder = small_folder(
+        tmp_path / "e", {"chunkings": [{"strategy": "window", "size": list(range(16, 135)), "overlap": 0}, {"strategy": "whole"}]}
+    )
     graph, catalogue = Graph(folder), Catalogue(folder.tables, folder.state / "state.json")
     sweep = AssetPartition("chunk_sweep")
     inputs = graph.upstream(sweep)
@@ -272,7 +273,9 @@ def test_the_sweep_notices_one_change_among_120_chunkings(tmp_path: Path) -> Non
 
 
 def test_a_new_question_keeps_the_work_of_the_others(synced: Folder) -> None:
-    write_questions(synced.path, [*QUESTIONS, question(10, "How long is the lid covered?", "two years", "warranty.md", "covered for two years")])
+    write_questions(
+        synced.path, [*QUESTIONS, question(10, "How long is the lid covered?", "two years", "warranty.md", "covered for two years")]
+    )
     report = again(synced)
     assert computed(report, "answers[first]") == 1
     assert json.loads((synced.state / "scan.json").read_text()).keys() == set(DOCUMENTS)

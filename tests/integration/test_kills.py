@@ -89,9 +89,7 @@ def kill_often(synced_once: Path, tmp_path: Path, kills: int) -> None:
     assert hits > 0
 
 
-def test_a_killed_sync_leaves_whole_files_and_the_next_one_ends_where_an_undisturbed_one_would(
-    synced_once: Path, tmp_path: Path
-) -> None:
+def test_a_killed_sync_leaves_whole_files_and_the_next_one_ends_where_an_undisturbed_one_would(synced_once: Path, tmp_path: Path) -> None:
     kill_often(synced_once, tmp_path, 5)
 
 
@@ -130,7 +128,9 @@ def test_a_run_of_a_dead_process_is_marked_failed_and_its_slots_are_freed(synced
     host, pid, started = process_identity().rsplit(":", 2)
     instance = open_instance(synced)
     try:
-        run = dg.DagsterRun(job_name="__ASSET_JOB", tags={PROCESS_TAG: f"{host}:{pid}:{float(started) - 1000}"}, status=dg.DagsterRunStatus.STARTED)
+        run = dg.DagsterRun(
+            job_name="__ASSET_JOB", tags={PROCESS_TAG: f"{host}:{pid}:{float(started) - 1000}"}, status=dg.DagsterRunStatus.STARTED
+        )
         instance.add_run(run)
         instance.event_log_storage.set_concurrency_slots("parse", 1)
         instance.event_log_storage.claim_concurrency_slot("parse", run.run_id, "parsed_documents")

@@ -84,9 +84,7 @@ def test_partitions_are_runs_of_their_own_and_unpartitioned_assets_share_one() -
 
 
 def test_a_failed_partition_stops_only_what_is_below_it() -> None:
-    assert run(failed=(B["x"],), b_x="missing", c_x="missing", b_y="missing", c_y="missing", d="missing") == [
-        Group("y", (B["y"], C["y"]))
-    ]
+    assert run(failed=(B["x"],), b_x="missing", c_x="missing", b_y="missing", c_y="missing", d="missing") == [Group("y", (B["y"], C["y"]))]
 
 
 @pytest.mark.parametrize("state", ["missing", "stale"])

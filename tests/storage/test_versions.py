@@ -91,7 +91,9 @@ def test_every_volatile_column_of_every_table_is_outside_its_version(name: str) 
     base = data_version(pa.table(empty), contract)
     for field in contract.schema:
         if contract.role(field.name) == "volatile":
-            value = random.integers(1, 99) if pa.types.is_integer(field.type) else "x" if pa.types.is_string(field.type) else random.random()
+            value = (
+                random.integers(1, 99) if pa.types.is_integer(field.type) else "x" if pa.types.is_string(field.type) else random.random()
+            )
             assert data_version(pa.table({**empty, field.name: pa.array([value], field.type)}), contract) == base
 
 

@@ -151,9 +151,7 @@ def _gather(lines: Sequence[str], at: int, first: str) -> tuple[str, int]:
     """A block's text with its continuation lines, and the line after it."""
     parts = [first.strip()]
     at += 1
-    while (
-        at < len(lines) and lines[at].strip() and not re.match(r"(#{1,4} |\||- |\d+\. |> |\[\^\d+\]: |```|<<page>>)", lines[at])
-    ):
+    while at < len(lines) and lines[at].strip() and not re.match(r"(#{1,4} |\||- |\d+\. |> |\[\^\d+\]: |```|<<page>>)", lines[at]):
         parts.append(lines[at].strip().removeprefix("> "))
         at += 1
     joined = " ".join(parts)

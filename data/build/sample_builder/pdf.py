@@ -211,13 +211,7 @@ class Typesetter:
         low = text.lower()
         for at in range(len(text) - 4, 2, -1):
             a, b, c, d = low[at - 2], low[at - 1], low[at], low[at + 1]
-            if (
-                a in VOWELS
-                and b not in VOWELS
-                and c not in VOWELS
-                and d in VOWELS
-                and b + c not in ("ch", "sch", "th", "ph", "ck")
-            ):
+            if a in VOWELS and b not in VOWELS and c not in VOWELS and d in VOWELS and b + c not in ("ch", "sch", "th", "ph", "ck"):
                 head = [(text[:at], style)]
                 if self._measure([(text[:at] + "-", style)], size) <= width:
                     return head, [(text[at:], style)]
@@ -293,12 +287,8 @@ class Typesetter:
         columns = range(len(block.rows[0]))
         for scale in (0.9, 0.82, 0.74, 0.66):  # a narrow column gets a smaller table, not a table that runs out of it
             size = self.size * scale
-            natural = [
-                max(self._natural(row[c], size, r == 0) for r, row in enumerate(block.rows)) + 2 * pad + 1 for c in columns
-            ]
-            least = [
-                max(self._longest(row[c], size, r == 0) for r, row in enumerate(block.rows)) + 2 * pad + 1 for c in columns
-            ]
+            natural = [max(self._natural(row[c], size, r == 0) for r, row in enumerate(block.rows)) + 2 * pad + 1 for c in columns]
+            least = [max(self._longest(row[c], size, r == 0) for r, row in enumerate(block.rows)) + 2 * pad + 1 for c in columns]
             if sum(least) <= total:
                 break
         else:
@@ -436,15 +426,9 @@ class Typesetter:
         head, foot = str(self.options.get("head") or ""), str(self.options.get("foot", "page"))
         if number == 1 and self.options.get("first_page_bare"):
             head = ""
-        foot = (
-            {"page": "||{n}", "of": "||{n} / {N}"}.get(foot, foot)
-            .replace("{n}", str(number))
-            .replace("{N}", str(len(self.pages)))
-        )
+        foot = {"page": "||{n}", "of": "||{n} / {N}"}.get(foot, foot).replace("{n}", str(number)).replace("{N}", str(len(self.pages)))
         pairs = [(head.partition("||"), False), (foot.partition("||"), True)]
-        return [
-            (text, right, below) for (left, _, other), below in pairs for text, right in ((left, False), (other, True)) if text
-        ]
+        return [(text, right, below) for (left, _, other), below in pairs for text, right in ((left, False), (other, True)) if text]
 
     def save(self) -> bytes:
         """The file's bytes: no dates, no random ids."""

@@ -25,9 +25,7 @@ def markdown(rendition: Rendition) -> bytes:
             out = f"{block.number}. {text}"
         elif block.kind == "table":
             head, *rows = block.rows
-            out = "\n".join(
-                ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(r) + " |" for r in rows)]
-            )
+            out = "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(r) + " |" for r in rows)])
         elif block.kind == "callout":
             out = f"> {text}"
         elif block.kind == "footnote":
@@ -62,14 +60,10 @@ def text(rendition: Rendition) -> bytes:
             out = textwrap.fill(content, width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
         elif block.kind == "number":
             label = f"{block.number}. "
-            out = textwrap.fill(
-                content, width, initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False
-            )
+            out = textwrap.fill(content, width, initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False)
         elif block.kind == "table":
             widths = [max(len(plain(row[c])) for row in block.rows) for c in range(len(block.rows[0]))]
-            out = "\n".join(
-                "  ".join(plain(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in block.rows
-            )
+            out = "\n".join("  ".join(plain(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in block.rows)
         elif block.kind == "footnote":
             out = textwrap.fill(f"({block.number}) {content}", width, break_on_hyphens=False)
         elif block.kind == "code":

@@ -56,9 +56,7 @@ def read_questions(folder: Path, documents: Sequence[Document]) -> list[dict[str
                         if quote is not None and quote not in text[key]:
                             raise ContentError(f"{name}: not in {key}: {quote!r}")
                         holders = [by_key[key], *(c for c in copies.get(key, ()) if quote is None or quote in text[c.key])]
-                        evidence += [
-                            {"group": f"g{number}", "document": h.doc_id, "quotation": quote, "grade": 1} for h in holders
-                        ]
+                        evidence += [{"group": f"g{number}", "document": h.doc_id, "quotation": quote, "grade": 1} for h in holders]
                     other = split_of.setdefault(family[key], (split, name))
                     if other[0] != split:
                         raise ContentError(f"{name}: {family[key]} already serves {other[1]}")
@@ -98,9 +96,7 @@ def _row(
     if raw.get("filter"):
         row["filter"] = raw["filter"]
     if raw.get("nuggets"):
-        row["nuggets"] = [
-            {"text": n, "vital": True} if isinstance(n, str) else {"text": n["okay"], "vital": False} for n in raw["nuggets"]
-        ]
+        row["nuggets"] = [{"text": n, "vital": True} if isinstance(n, str) else {"text": n["okay"], "vital": False} for n in raw["nuggets"]]
     if raw.get("session"):
         row["session"] = raw["session"]
     return {k: v for k, v in row.items() if v is not None}
@@ -138,9 +134,7 @@ def json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
 
 
-def read_labels(
-    file: Path, documents: Sequence[Document], asked: Sequence[Mapping[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Labels by kind. Language labels and the boilerplate of page skins follow from the headers; the rest is written out."""
     by_key = renditions_by_key(documents)
     raw = load_yaml(file.read_text(encoding="utf-8"))

@@ -123,11 +123,7 @@ def _body(blocks: Sequence[Block]) -> str:
             out.append(f"<h{block.level}>{inline_html(block.text)}</h{block.level}>")
         elif block.kind == "table":
             head, *rows = block.rows
-            out.append(
-                '<table class="data">\n<thead><tr>'
-                + "".join(f"<th>{inline_html(c)}</th>" for c in head)
-                + "</tr></thead>\n<tbody>"
-            )
+            out.append('<table class="data">\n<thead><tr>' + "".join(f"<th>{inline_html(c)}</th>" for c in head) + "</tr></thead>\n<tbody>")
             out += ["<tr>" + "".join(f"<td>{inline_html(c)}</td>" for c in row) + "</tr>" for row in rows]
             out.append("</tbody></table>")
         elif block.kind == "callout":
@@ -164,9 +160,7 @@ def render(rendition: Rendition) -> bytes:
     links = _links([str(name) for name in words["footer"]])
     footer = f'<footer class="site-footer">\n  <ul>\n{links}\n  </ul>\n  <p>{words["rights"]}</p>\n</footer>'
     related_html = (
-        f'<aside class="related">\n  <h4>{words["related"]}</h4>\n  <ul>\n{_links(related)}\n  </ul>\n</aside>'
-        if related
-        else ""
+        f'<aside class="related">\n  <h4>{words["related"]}</h4>\n  <ul>\n{_links(related)}\n  </ul>\n</aside>' if related else ""
     )
     head = (
         f'<!DOCTYPE html>\n<html lang="{rendition.language}">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'

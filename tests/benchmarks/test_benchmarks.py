@@ -1,0 +1,23 @@
+"""The benchmarks at a small size: what was done, not how long it took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.benchmarks import edit_one_file, no_change
+
+
+def test_an_edited_file_among_others_costs_its_own_work_alone(tmp_path: Path) -> None:
+    result = edit_one_file.measure(tmp_path, files=12, words=300)
+    assert result.computed("parsed_documents") == {"pymupdf": 0, "unstructured": 1}
+    assert result.computed("documents") == {None: 1}
+    assert result.computed("chunks") == result.chunks_of_edited
+    for chunking, embedded in result.computed("chunk_embeddings").items():
+        assert 1 <= embedded <= result.chunks_of_edited[str(chunking)]
+    assert 1 <= result.new_vectors <= sum(result.computed("chunk_embeddings").values())
+    assert result.runs_after == 0
+
+
+def test_a_sync_without_a_change_starts_no_run(tmp_path: Path) -> None:
+    result = no_change.measure(tmp_path, chunkings=3, files=2, words=100)
+    assert result.runs == 0
