@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rag_eval_assets.partitions import chunking_keys
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import CodeVersion, SourceTree, digest, library_version, schema_hash
-from rag_eval_assets.tables import TABLES, Family, Table
+from rag_eval_assets.tables import TABLES, TRANSIENT, Family, Table
 
 OWNER = "team:rag-evaluation"
 
@@ -63,12 +63,17 @@ class Step:
         return self.folder.settings
 
     def reuse(self, wanted: Mapping[str, Any]) -> tuple[pa.Table, list[Any]]:
-        """Rows of the last table whose work_key is wanted, and the units (values of `wanted`) whose rows must be made."""
+        """Rows of the last table whose work_key is wanted, and the units (values of `wanted`) whose rows must be made.
+
+        A row that failed for a limit or a crash is no work done: it is tried again whenever its partition runs.
+        """
         contract = TABLES[self.name]
         empty = pa.schema([pa.field(f.name, f.type, f.nullable) for f in contract.schema]).empty_table()
         table = self.previous()
         if table is None:
             return empty, list(wanted.values())
+        if "reason" in table.column_names:
+            table = table.filter(pc.invert(pc.is_in(table.column("reason"), value_set=pa.array(TRANSIENT))))
         kept = table.filter(pc.is_in(table.column("work_key"), value_set=pa.array(sorted(wanted), pa.string())))
         known = set(pc.unique(kept.column("work_key")).to_pylist())
         return kept, [unit for key, unit in wanted.items() if key not in known]

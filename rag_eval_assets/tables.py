@@ -77,6 +77,9 @@ REASONS: dict[str, str] = {
     "nothing_to_measure": "nothing of the kind measured is there",
 }
 
+TRANSIENT = ("timeout", "memory", "crashed", "too_large")
+"""Reasons that another try, or another limit, may mend."""
+
 STAGES: dict[str, str] = {
     "acquired": "source_documents",
     "parsed": "parsed_documents",

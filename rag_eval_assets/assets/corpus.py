@@ -6,6 +6,7 @@ What belongs here: which inputs and settings each reads. What does not: parsing,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -53,7 +54,8 @@ def quality_labels(step: Step) -> Product:
 
 
 def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
-    return settings.parsers[key].model_dump(mode="json") if key else {}
+    limits = settings.limits.model_dump(include={"file_seconds", "file_megabytes", "source_megabytes", "pages"})
+    return {**settings.parsers[key].model_dump(mode="json"), "limits": limits} if key else {}
 
 
 @table_asset(
@@ -69,14 +71,13 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     parser, limits = step.settings.parsers[step.partition], step.settings.limits
     shape = {"kind": parser.kind, **({"dpi": parser.dpi} if parser.kind == "ocr" else {})}
     files = source_documents.to_pylist()
-    wanted = {
-        work_key(step.code, f["doc_id"], f["sha256"], f["doc_class"], f["media_type"], shape if f["doc_class"] in parser.classes else None): f
-        for f in files
-    }
+    wanted = {}
+    for f in files:
+        parsed_as = shape if f["doc_class"] in parser.classes else None
+        wanted[work_key(step.code, f["doc_id"], f["sha256"], f["doc_class"], f["media_type"], parsed_as)] = f
     kept, todo = step.reuse(wanted)
-    requests = [
-        parsers.ParseRequest(f["doc_id"], step.folder.corpus / f["path"], f["media_type"], f["doc_class"], f["sha256"]) for f in todo
-    ]
+    path = partial(sources.file_of, step.folder.corpus)
+    requests = [parsers.ParseRequest(f["doc_id"], path(f["path"]), f["media_type"], f["doc_class"], f["sha256"]) for f in todo]
     keys = {f["doc_id"]: key for key, f in wanted.items()}
     mine = [r for r in requests if r.doc_class in parser.classes]
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)

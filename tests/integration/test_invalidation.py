@@ -279,3 +279,28 @@ def test_a_new_question_keeps_the_work_of_the_others(synced: Folder) -> None:
     report = again(synced)
     assert computed(report, "answers[first]") == 1
     assert json.loads((synced.state / "scan.json").read_text()).keys() == set(DOCUMENTS)
+
+
+def test_a_raised_limit_tries_again_what_failed_for_it_and_nothing_else(synced: Folder) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from rag_eval_assets.graph import AssetPartition
+    from rag_eval_assets.storage.parquet import enforce
+    from rag_eval_assets.storage.sync import open_catalogue
+    from rag_eval_assets.storage.versions import data_version
+
+    catalogue, node = open_catalogue(synced), AssetPartition("parsed_documents", "unstructured")
+    table, footer = catalogue.read(node)
+    late = table.filter(pc.equal(table["doc_id"], "safety.txt")).slice(0, 1).to_pylist()[0]
+    late |= {"status": "failed", "reason": "timeout", "text": "", "category": None}
+    rest = table.filter(pc.not_equal(table["doc_id"], "safety.txt")).to_pylist()
+    contract = TABLES["parsed_documents"]
+    slow = enforce(pa.table({f.name: pa.array([r[f.name] for r in [*rest, late]], f.type) for f in contract.schema}), contract)
+    from dataclasses import replace
+
+    catalogue.write(node, slow, replace(footer, data_version=data_version(slow, contract), rows=slow.num_rows))
+    catalogue.save()
+    assert sync(synced).failed == {}
+    report = again(settings(synced, limits={"workers": 1, "file_seconds": 200}))
+    assert computed(report, "parsed_documents[unstructured]") == 1

@@ -1,0 +1,140 @@
+"""What a person types and what is printed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rag_eval_assets.settings import Folder
+from tests.small import QUESTIONS, SETTINGS, write_questions, write_settings
+
+
+def rag_eval(folder: Folder, *words: str, code: int = 0) -> str:
+    done = subprocess.run([sys.executable, "-m", "rag_eval_assets", "--data", str(folder.path), *words], capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_second_sync_says_that_nothing_is_stale_and_starts_no_run(synced: Folder) -> None:
+    before = sorted(p.name for p in (synced.state / "dagster").rglob("*.db"))
+    said = rag_eval(synced, "sync")
+    assert "Nothing is stale: no run started." in said
+    assert sorted(p.name for p in (synced.state / "dagster").rglob("*.db")) == before
+
+
+def test_status_names_every_asset_partition_with_its_state_and_reasons(synced: Folder) -> None:
+    rows = json.loads(rag_eval(synced, "status", "--json"))
+    assert {tuple(sorted(row)) for row in rows} == {("asset", "partition", "reasons", "state")}
+    assert {row["state"] for row in rows} == {"fresh"}
+    systems = {**SETTINGS["systems"], "first": {**SETTINGS["systems"]["first"], "top_k": 2}}
+    from tests.integration.conftest import CHANGES
+
+    write_settings(synced.path, {**CHANGES, "systems": systems, "slices": ["language"]})
+    Path(synced.tables, "chunks", "whole.parquet").unlink()
+    stale = {(r["asset"], r["partition"]): (r["state"], r["reasons"]) for r in json.loads(rag_eval(synced, "status", "--json")) if r["reasons"]}
+    assert stale["chunks", "whole"] == ("missing", ["no file"])
+    state, reasons = stale["system_specs", "first"]
+    assert (state, reasons[0].startswith("input: files changed")) == ("stale", True)
+    assert stale["system_summary", "first"] == ("stale", ['setting: slices ["intent"] -> ["language"]'])
+    assert ("answers", "second") not in stale
+
+
+def test_a_dry_run_says_what_would_run_and_runs_nothing(synced: Folder) -> None:
+    Path(synced.tables, "documents.parquet").unlink()
+    assert "documents: no file" in rag_eval(synced, "sync", "--dry-run")
+    assert not Path(synced.tables, "documents.parquet").exists()
+
+
+def test_a_selection_brings_up_what_it_names_with_what_is_above(synced: Folder) -> None:
+    for name in ("documents", "release_report", "answers/first"):
+        Path(synced.tables, f"{name}.parquet").unlink()
+    rag_eval(synced, "sync", "--select", "documents")
+    assert Path(synced.tables, "documents.parquet").exists()
+    assert not Path(synced.tables, "release_report.parquet").exists()
+    rag_eval(synced, "sync", "--partition", "first")
+    assert Path(synced.tables, "answers/first.parquet").exists()
+    assert not Path(synced.tables, "release_report.parquet").exists()
+
+
+def test_sql_has_every_asset_as_a_view(synced: Folder) -> None:
+    assert "6" in rag_eval(synced, "sql", "select count(*) as documents from documents")
+    said = rag_eval(synced, "sql", "select partition, count(*) from chunks group by 1 order by 1")
+    assert "whole" in said
+    assert "window-16-o0" in said
+
+
+def test_inspect_shows_lineage_up_to_the_source_files(synced: Folder) -> None:
+    said = rag_eval(synced, "inspect", "chunks", "whole")
+    assert said.startswith("chunks[whole]: data ")
+    for word in ("unique_documents:", "parsed_documents[unstructured]:", "source_documents:", "returns.md  sha256", "setting tokenizer"):
+        assert word in said
+
+
+def test_inspect_tells_the_story_of_a_question(synced: Folder) -> None:
+    said = rag_eval(synced, "inspect", "q1")
+    for word in ("How long may an unused kettle be returned?", "expected: 30 days", "returns.md", "system first", "delivered", "answer (ok)"):
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("inspect", "nobody"), "no asset and no question 'nobody'"),
+        (("inspect", "chunks", "nobody"), "chunks has the partitions window-16-o0, whole"),
+        (("sync", "--select", "nobody"), "no asset nobody; known: source_documents"),
+        (("sync", "--partition", "nobody"), "no partition 'nobody'; known:"),
+        (("baseline", "save", "june", "nobody"), "no system 'nobody'; known: first, second"),
+    ],
+)
+def test_an_unknown_name_is_one_line_that_lists_what_there_is(synced: Folder, words: tuple[str, ...], message: str) -> None:
+    said = rag_eval(synced, *words, code=2)
+    assert said.startswith("error ")
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_bad_golden_line_stops_before_anything_runs(synced: Folder) -> None:
+    write_questions(synced.path, [*QUESTIONS, {"id": "q10", "question": "?", "split": "release", "colour": "red"}])
+    said = rag_eval(synced, "sync", code=2)
+    assert "questions.jsonl:10" in said
+    assert "'q10'" in said
+    assert "colour" in said
+    assert "Traceback" not in said
+
+
+def test_verify_names_what_is_torn_foreign_and_missing(synced: Folder) -> None:
+    assert "Every file is whole" in rag_eval(synced, "verify")
+    tables = Path(synced.tables)
+    (tables / "chunks" / "whole.parquet").write_bytes(b"PAR1 no more")
+    (tables / "documents.parquet").unlink()
+    (tables / "notes.txt").write_text("mine")
+    said = rag_eval(synced, "verify", code=1)
+    assert "torn: " in said
+    assert "chunks/whole.parquet" in said
+    assert "missing: documents has no file. Run 'rag-eval sync'." in said
+    assert "foreign: " in said
+    assert "notes.txt" in said
+
+
+def test_a_blocking_gate_is_exit_code_three(synced: Folder) -> None:
+    from tests.integration.conftest import CHANGES
+
+    gates = {"mrr": {"source": "system_summary", "metric": "RR", "at_least": 1.0}, "impossible": {"source": "system_summary", "metric": "P", "k": 5, "at_least": 1.0}}
+    write_settings(synced.path, {**CHANGES, "gates": gates})
+    said = rag_eval(synced, "sync", code=3)
+    assert "FAIL impossible on first" in said
+
+
+def test_a_sample_to_read_by_hand_is_the_same_for_one_seed(synced: Folder) -> None:
+    first = rag_eval(synced, "sample", "3", "--seed", "5")
+    assert first == rag_eval(synced, "sample", "3", "--seed", "5") != rag_eval(synced, "sample", "3", "--seed", "6")
+    assert first.count("expected:") == 3
+
+
+def test_a_report_can_be_written_anywhere(synced: Folder, tmp_path: Path) -> None:
+    rag_eval(synced, "report", "--to", str(tmp_path / "out" / "report.html"))
+    assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
