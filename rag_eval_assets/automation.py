@@ -90,7 +90,8 @@ def reconcile_sensor(graph: Graph) -> dg.SensorDefinition:
         for group in groups:
             names = [node.asset for node in group.nodes]
             inputs = {str(u): _version(statuses, u) for n in group.nodes for u in graph.upstream(n) if u not in group.nodes}
-            state = digest(names, group.partition, [graph.code_version(n).hash for n in group.nodes], inputs, [roots.get(n) for n in group.nodes])
+            codes = [graph.code_version(node).hash for node in group.nodes]
+            state = digest(names, group.partition, codes, inputs, [roots.get(node) for node in group.nodes])
             attempt = _attempt(context.instance, state)
             if attempt is None:
                 continue

@@ -22,7 +22,13 @@ from rich.table import Table as Grid
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.tables import TABLES
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Offline evaluation of retrieval-augmented generation. Exit codes: 0 done, 1 a partition failed or a check found "
+    "something, 2 bad input or a lock held by another, 3 a gate blocks, 130 interrupted.",
+)
 baseline_app = typer.Typer(no_args_is_help=True, help="Named snapshots of a system's scores.")
 import_app = typer.Typer(no_args_is_help=True, help="Turn other layouts into an evaluation folder.")
 app.add_typer(baseline_app, name="baseline")
@@ -150,13 +156,17 @@ def _tell_gates(folder: Folder) -> None:
         style = {"PASS": "green", "FAIL": "red"}.get(row["decision"], "yellow")
         value = "none" if row["value"] is None else f"{row['value']:.4f}"
         bound = f"{row['direction'].replace('_', ' ')} {row['threshold']}"
-        out.print(f"[{style}]{row['decision']}[/{style}] {escape(row['gate'])} on {escape(row['scope'])}: {value}, {bound} ({row['decision_reason']})")
+        judged = f"{escape(row['gate'])} on {escape(row['scope'])}: {value}, {bound} ({row['decision_reason']})"
+        out.print(f"[{style}]{row['decision']}[/{style}] {judged}")
     if any(row["decision"] != "PASS" for row in rows):
         raise typer.Exit(BLOCKED)
 
 
 @app.command()
-def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="A list of {asset, partition, state, reasons}.")] = False) -> None:
+def status(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="A list of {asset, partition, state, reasons}.")] = False,
+) -> None:
     """For each asset partition: fresh, missing, or stale and why."""
     from rag_eval_assets.graph import Graph
     from rag_eval_assets.storage.staleness import evaluate
@@ -195,7 +205,10 @@ def inspect(
 
 
 @app.command()
-def sql(context: typer.Context, query: Annotated[str, typer.Argument(help="SQL over the tables; partitioned ones have a column 'partition'.")]) -> None:
+def sql(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="SQL over the tables; partitioned ones have a column 'partition'.")],
+) -> None:
     """Run one DuckDB query with every asset as a view."""
     from rag_eval_assets.storage.views import connect
 

@@ -104,9 +104,7 @@ def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts:
     )
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
     policy = step.settings.transcripts
-    rows = transcripts.parse_quality(
-        elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump()
-    )
+    rows = transcripts.parse_quality(elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump())
     return Product(rows, pictures={"cer_by_class": pictures.cer_by_class({step.partition: rows})})
 
 
@@ -164,7 +162,11 @@ def signatures(step: Step) -> SqliteStore:
 
 
 @table_asset(
-    "documents", "golden_questions", kinds=["datasketch"], settings=_dedup_settings, libraries=["datasketch", "numpy"],
+    "documents",
+    "golden_questions",
+    kinds=["datasketch"],
+    settings=_dedup_settings,
+    libraries=["datasketch", "numpy"],
     columns={"golden_questions": ("question_id", "filter")},
 )
 def near_duplicates(step: Step, documents: pa.Table, golden_questions: pa.Table) -> Product:

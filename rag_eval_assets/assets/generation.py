@@ -89,10 +89,10 @@ def contexts(step: Step, system_specs: pa.Table, system_retrievals: pa.Table) ->
 def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_questions: pa.Table) -> Product:
     """The system's answer to every question with its citations; only questions whose context changed are answered again."""
     spec, delivered = system_specs.to_pylist()[0], by(contexts.to_pylist(), "question_id")
-    wanted = {
-        work_key(step.code, spec["answer_sha256"], q, delivered[q["question_id"]]["context_sha256"], delivered[q["question_id"]]["status"]): q
-        for q in golden_questions.to_pylist()
-    }
+    wanted = {}
+    for question in golden_questions.to_pylist():
+        found = delivered[question["question_id"]]
+        wanted[work_key(step.code, spec["answer_sha256"], question, found["context_sha256"], found["status"])] = question
     kept, todo = step.reuse(wanted)
     keys = {q["question_id"]: key for key, q in wanted.items()}
     rows = []
@@ -141,10 +141,13 @@ def system_scores(
     return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + judged)
 
 
-@table_asset("quality_labels", kinds=["python"], settings=lambda s, p: {"judges": {n: j.model_dump() for n, j in s.judges.items()}},
-             libraries=["scipy"])
+@table_asset(
+    "quality_labels",
+    kinds=["python"],
+    settings=lambda s, p: {"judges": {n: j.model_dump() for n, j in s.judges.items()}},
+    libraries=["scipy"],
+)
 def judge_audit(step: Step, quality_labels: pa.Table) -> Product:
     """Every configured judge against human labels; a judge without a passing audit may report but not gate."""
     configured = {name: judge.model_dump() for name, judge in step.settings.judges.items()}
     return Product(judges.judge_audit(quality_labels.to_pylist(), configured))
-

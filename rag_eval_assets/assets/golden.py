@@ -61,8 +61,14 @@ def golden_evidence(
     return Product(rows, notes={"evidence_lost": lost})
 
 
-@table_asset("golden_questions", "golden_evidence", "documents", kinds=["python"], libraries=["rapidfuzz", "scipy"],
-             columns={"documents": ("doc_id", "doc_class", "language")})
+@table_asset(
+    "golden_questions",
+    "golden_evidence",
+    "documents",
+    kinds=["python"],
+    libraries=["rapidfuzz", "scipy"],
+    columns={"documents": ("doc_id", "doc_class", "language")},
+)
 def golden_coverage(step: Step, golden_questions: pa.Table, golden_evidence: pa.Table, documents: pa.Table) -> Product:
     """What the golden set covers: cells of intent, class and language, leaks between splits, half-widths of intervals."""
     questions = golden_questions.to_pylist()

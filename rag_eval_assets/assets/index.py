@@ -84,8 +84,13 @@ def _judged(vector: np.ndarray | None) -> dict[str, Any]:
 
 
 @table_asset(
-    "chunks", "chunk_embeddings", "unique_documents", "golden_evidence", kinds=["numpy"],
-    columns={"unique_documents": ("doc_id", "text", "elements")}, libraries=["numpy", "scipy"],
+    "chunks",
+    "chunk_embeddings",
+    "unique_documents",
+    "golden_evidence",
+    kinds=["numpy"],
+    columns={"unique_documents": ("doc_id", "text", "elements")},
+    libraries=["numpy", "scipy"],
 )
 def chunk_quality(
     step: Step, chunks: pa.Table, chunk_embeddings: pa.Table, unique_documents: pa.Table, golden_evidence: pa.Table
@@ -119,7 +124,8 @@ def ann_recall(
 ) -> Product:
     """Recall of HNSW and IVF settings against exact search, by filter selectivity, with what each costs."""
     if not _ann(step.settings, step.partition)["measured"]:
-        return Product([ann.not_measured(name, step.settings.ann.k) for name in embedders_in_use(step.settings, step.partition) or ["none"]])
+        unmeasured = embedders_in_use(step.settings, step.partition) or ["none"]
+        return Product([ann.not_measured(name, step.settings.ann.k) for name in unmeasured])
     questions, rows = golden_questions.to_pylist(), []
     position = {q["question_id"]: i for i, q in enumerate(questions)}
     qrels: dict[int, dict[str, int]] = {}
@@ -154,4 +160,3 @@ def stacked(column: pa.ChunkedArray) -> np.ndarray:
     array = column.combine_chunks()
     flat = np.asarray(array.flatten(), dtype=np.float32)
     return flat.reshape(len(array), -1)
-

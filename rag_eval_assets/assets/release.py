@@ -221,9 +221,8 @@ def release_report(step: Step, **tables: pa.Table | dict[str, pa.Table]) -> Prod
 
 def facts(rows: dict[str, dict[str | None, list[dict[str, Any]]]]) -> str:
     """Hash of everything the report shows except timings, so that the report's version is that of its facts."""
-    kept = {
-        name: {str(key): [{k: v for k, v in row.items() if TABLES[name].role(k) == "content"} for row in part] for key, part in parts.items()}
-        for name, parts in rows.items()
-    }
-    return digest(kept)
 
+    def content(name: str, part: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{k: v for k, v in row.items() if TABLES[name].role(k) == "content"} for row in part]
+
+    return digest({name: {str(key): content(name, part) for key, part in parts.items()} for name, parts in rows.items()})

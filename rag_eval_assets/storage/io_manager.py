@@ -51,4 +51,3 @@ class ParquetIOManager(dg.IOManager):
         path, sha256 = self.catalogue.write(obj.node, obj.table, footer)
         self.catalogue.save()
         context.add_output_metadata({"dagster/uri": dg.MetadataValue.path(str(path)), "file_sha256": sha256})
-

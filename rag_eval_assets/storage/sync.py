@@ -381,4 +381,3 @@ def _first_line(error: Any) -> str:
     while getattr(error, "cause", None) is not None:
         error = error.cause
     return str(getattr(error, "message", error)).strip()
-

@@ -35,7 +35,9 @@ def test_status_names_every_asset_partition_with_its_state_and_reasons(synced: F
 
     write_settings(synced.path, {**CHANGES, "systems": systems, "slices": ["language"]})
     Path(synced.tables, "chunks", "whole.parquet").unlink()
-    stale = {(r["asset"], r["partition"]): (r["state"], r["reasons"]) for r in json.loads(rag_eval(synced, "status", "--json")) if r["reasons"]}
+    stale = {
+        (r["asset"], r["partition"]): (r["state"], r["reasons"]) for r in json.loads(rag_eval(synced, "status", "--json")) if r["reasons"]
+    }
     assert stale["chunks", "whole"] == ("missing", ["no file"])
     state, reasons = stale["system_specs", "first"]
     assert (state, reasons[0].startswith("input: files changed")) == ("stale", True)
@@ -76,7 +78,14 @@ def test_inspect_shows_lineage_up_to_the_source_files(synced: Folder) -> None:
 
 def test_inspect_tells_the_story_of_a_question(synced: Folder) -> None:
     said = rag_eval(synced, "inspect", "q1")
-    for word in ("How long may an unused kettle be returned?", "expected: 30 days", "returns.md", "system first", "delivered", "answer (ok)"):
+    for word in (
+        "How long may an unused kettle be returned?",
+        "expected: 30 days",
+        "returns.md",
+        "system first",
+        "delivered",
+        "answer (ok)",
+    ):
         assert word in said
 
 
@@ -123,7 +132,10 @@ def test_verify_names_what_is_torn_foreign_and_missing(synced: Folder) -> None:
 def test_a_blocking_gate_is_exit_code_three(synced: Folder) -> None:
     from tests.integration.conftest import CHANGES
 
-    gates = {"mrr": {"source": "system_summary", "metric": "RR", "at_least": 1.0}, "impossible": {"source": "system_summary", "metric": "P", "k": 5, "at_least": 1.0}}
+    gates = {
+        "mrr": {"source": "system_summary", "metric": "RR", "at_least": 1.0},
+        "impossible": {"source": "system_summary", "metric": "P", "k": 5, "at_least": 1.0},
+    }
     write_settings(synced.path, {**CHANGES, "gates": gates})
     said = rag_eval(synced, "sync", code=3)
     assert "FAIL impossible on first" in said

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.integration.conftest import CHANGES
 from tests.small import small_folder
 
-GUARD = '''
+GUARD = """
 import os, socket
 
 def refused(address):
@@ -32,7 +32,7 @@ def resolve(host, *args, **kwargs):
     return _resolve(host, *args, **kwargs) if host in (None, "", "localhost", socket.gethostname()) or local((host,)) else refused(host)
 socket.getaddrinfo = resolve
 open(os.environ["GUARD_LOG"] + ".alive", "a").write("x")
-'''
+"""
 
 
 def test_the_default_chain_opens_no_socket_beyond_loopback(tmp_path: Path) -> None:
