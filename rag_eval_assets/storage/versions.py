@@ -11,9 +11,9 @@ import copy
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -109,19 +109,37 @@ def library_version(name: str) -> str:
         return "absent"
 
 
-class _NoDocstrings(ast.NodeTransformer):
-    def _strip(self, node: Any) -> Any:
-        self.generic_visit(node)
-        first = node.body[0] if node.body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-            node.body = node.body[1:]
-        return node
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """`node` and every statement below it; expressions, which hold no import and no docstring, are not walked."""
+    yield node
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        below = getattr(node, block, ())
+        for child in below if isinstance(below, list) else ():
+            yield from _statements(child)
 
-    visit_Module = visit_ClassDef = visit_FunctionDef = visit_AsyncFunctionDef = _strip
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in _statements(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                node.body = node.body[1:]
+    return tree
 
 
 def _tree_hash(node: ast.AST) -> str:
     return hashlib.sha256(ast.dump(node, include_attributes=False).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> ast.Module:
+    """The tree of one source text without docstrings; a warm process parses a text once. Nobody changes what this returns."""
+    return _without_docstrings(ast.parse(text))
+
+
+@lru_cache(maxsize=1024)
+def _text_hash(text: str) -> str:
+    return _tree_hash(_parsed(text))
 
 
 def _within(module: str, package: str) -> bool:
@@ -154,15 +172,15 @@ class SourceTree:
         """The module's tree without docstrings; None where there is no such module in the project."""
         if module not in self._trees:
             text = self._text(module) if module.split(".")[0] in PACKAGES else None
-            self._trees[module] = None if text is None else _NoDocstrings().visit(ast.parse(text))
+            self._trees[module] = None if text is None else _parsed(text)
         return self._trees[module]
 
     def module_hash(self, module: str) -> str:
         if module not in self._hashes:
-            tree = self.tree(module)
-            if tree is None:
+            text = self._text(module)
+            if text is None:
                 raise LookupError(f"no module {module!r} in the project")
-            self._hashes[module] = _tree_hash(tree)
+            self._hashes[module] = _text_hash(text)
         return self._hashes[module]
 
     def _named(self, node: ast.AST, module: str) -> Iterable[str]:
@@ -185,7 +203,7 @@ class SourceTree:
         """Project modules that `module` imports anywhere, inside functions too."""
         if module not in self._imports:
             tree = self.tree(module)
-            found = {name for node in ast.walk(tree) for name in self._named(node, module)} if tree else set()
+            found = {name for node in _statements(tree) for name in self._named(node, module)} if tree else set()
             self._imports[module] = tuple(sorted(n for n in found if self.tree(n) is not None))
         return self._imports[module]
 
