@@ -162,7 +162,7 @@ class Ann(Strict):
 class Reader(Strict):
     kind: Literal["extractive"] = "extractive"
     sentences: int = Field(2, ge=1, description="Sentences an answer holds at most.")
-    threshold: float = Field(0.35, ge=0, le=1, description="Support below which the reader refuses.")
+    threshold: float = Field(0.275, ge=0, le=1, description="Support below which the reader refuses.")
 
 
 class System(Strict):

@@ -100,6 +100,47 @@ def test_a_second_sentence_is_added_only_for_what_the_first_lacks() -> None:
 
 
 @pytest.mark.parametrize(
+    ("language", "text", "asked", "expected"),
+    [
+        ("en", "The red pump hums when warm. The red pump runs on 230 V.", "On which voltage does the red pump run?", "230 V"),
+        ("en", "The stored noise of the fan is soft. The noise of the fan is 51 dB.", "How loud is the noise of the fan?", "51 dB"),
+        ("nl", "Het water in het vat is helder. Het water in het vat is 65 graden.", "Hoe warm is het water in het vat?", "65 graden"),
+        ("de", "Der Filter im Keller ist blau. Der Filter im Keller wiegt drei Kilo.", "Wie schwer ist der Filter im Keller?", "drei Kilo"),
+    ],
+)
+def test_a_question_for_an_amount_prefers_a_sentence_with_a_number(language: str, text: str, asked: str, expected: str) -> None:
+    assert expected in answered(asked, passage(0, "d", 0, text), language=language, sentences=1, threshold=0.1)["answer"]
+
+
+def test_a_number_that_the_question_says_itself_is_no_amount() -> None:
+    text = "The filter of the Otter 9 sits low. The filter of the Otter 9 lasts 24 months."
+    row = answered("How long may the filter of the Otter 9 stay?", passage(0, "d", 0, text), sentences=1, threshold=0.1)
+    assert row["answer"] == "The filter of the Otter 9 lasts 24 months. [1]"
+
+
+def test_how_with_a_verb_asks_for_a_way_and_not_for_a_number() -> None:
+    text = "Open the valve with the key. Open the valve 14 times."
+    assert answered("How do I open the valve?", passage(0, "d", 0, text), sentences=1)["answer"] == "Open the valve with the key. [1]"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "asked", "expected"),
+    [
+        ("en", "The pumps are repaired quickly. In Leeds the pumps are repaired by Jo Marsh.", "Who repaired the pumps in Leeds?", "Marsh"),
+        ("nl", "De pomp wordt snel hersteld. De pomp is door Sanne Vos hersteld.", "Wie herstelt de pomp?", "Sanne Vos"),
+    ],
+)
+def test_a_question_for_a_person_prefers_a_sentence_with_a_name(language: str, text: str, asked: str, expected: str) -> None:
+    assert expected in answered(asked, passage(0, "d", 0, text), language=language, sentences=1, threshold=0.1)["answer"]
+
+
+def test_a_question_in_the_text_is_not_quoted_but_heads_its_answer() -> None:
+    text = "How often should the boiler be bled?\n\nOnce a year is enough.\n\nThe boiler is blue."
+    row = answered("How often must the boiler be bled?", passage(0, "d", 0, text), sentences=1)
+    assert row["answer"] == "Once a year is enough. [1]"
+
+
+@pytest.mark.parametrize(
     ("state", "expected"),
     [
         ({"status": "failed", "reason": "upstream_failed"}, ("failed", "upstream_failed", False)),
