@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingestion.evidence import covered, merge_spans
-from rag_eval_assets.scoring.intervals import bounded_mean, clopper_pearson
+from ingestion.rates import clopper_pearson
+from rag_eval_assets.scoring.intervals import bounded_mean
 from rag_eval_assets.tables import NOT_APPLICABLE, OK, SCORED
 
 Row = dict[str, Any]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ingestion.rates import clopper_pearson
 from rag_eval_assets.scoring import ragas_metrics
-from rag_eval_assets.scoring.intervals import clopper_pearson
 from rag_eval_assets.scoring.outcomes import Outcome
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, SCORED
 

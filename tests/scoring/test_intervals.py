@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_eval_assets.scoring.intervals import bounded_mean, clopper_pearson, method_of, outward, paired_difference
+from ingestion.rates import clopper_pearson
+from rag_eval_assets.scoring.intervals import bounded_mean, method_of, outward, paired_difference
 
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 
