@@ -137,7 +137,7 @@ def test_a_question_for_a_person_prefers_a_sentence_with_a_name(language: str, t
 def test_a_question_in_the_text_is_not_quoted_but_heads_its_answer() -> None:
     text = "Is the boiler bled often enough in summer?\n\nOnce a year is plenty.\n\nThe lid is blue."
     row = answered("How often must the boiler be bled?", passage(0, "d", 0, text), sentences=1)
-    assert row["answer"] == "Once a year is enough. [1]"
+    assert row["answer"] == "Once a year is plenty. [1]"
 
 
 @pytest.mark.parametrize(
