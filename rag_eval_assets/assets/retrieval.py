@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.assets._rows import with_column
-from rag_eval_assets.assets.index import embedders_in_use, open_embedder, vectors
+from rag_eval_assets.assets.index import open_embedder, vectors
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures

@@ -108,7 +108,7 @@ def enforce(table: pa.Table, contract: Table) -> pa.Table:
             raise ContractError(f"{contract.name}.{f.name}: expected {f.type}, found {found[f.name]}")
         if not f.nullable and column.null_count:
             raise ContractError(f"{contract.name}.{f.name}: expected no nulls, found {column.null_count}")
-        if pa.types.is_floating(f.type) and not (pc.all(pc.is_finite(column)).as_py() in (True, None)):
+        if pa.types.is_floating(f.type) and pc.all(pc.is_finite(column)).as_py() not in (True, None):
             raise ContractError(f"{contract.name}.{f.name}: expected finite numbers, found NaN or infinity")
     table = table.cast(expected)
     ordered = table.sort_by([(k, "ascending") for k in contract.key]) if table.num_rows else table
@@ -124,9 +124,7 @@ def encode(table: pa.Table, footer: Footer) -> bytes:
     """The file's bytes: zstd, page checksums, no statistics (nothing unchecked may steer a reader)."""
     sink = io.BytesIO()
     schema = table.schema.with_metadata({FOOTER_KEY: json.dumps(footer.to_json(), sort_keys=True).encode()})
-    with pq.ParquetWriter(
-        sink, schema, compression="zstd", write_page_checksum=True, write_statistics=False, store_schema=True
-    ) as writer:
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True, write_statistics=False, store_schema=True) as writer:
         writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=65_536)
     return sink.getvalue()
 
@@ -198,5 +196,3 @@ def verify(data: bytes, contract: Table, partition: str | None) -> Footer:
     if footer.rows != table.num_rows or data_version(table, contract) != footer.data_version:
         raise TornFileError("the rows do not give the data version that the footer states")
     return footer
-
-

@@ -83,7 +83,9 @@ def _markdown(path: Path, title: str, sections: list[tuple[str, list[str]]]) -> 
 
 
 def _plain(path: Path, title: str, sections: list[tuple[str, list[str]]]) -> None:
-    path.write_text("\n\n".join([title, *(part for heading, paragraphs in sections for part in (heading, *paragraphs))]) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n\n".join([title, *(part for heading, paragraphs in sections for part in (heading, *paragraphs))]) + "\n", encoding="utf-8"
+    )
 
 
 def _pdf(path: Path, title: str, sections: list[tuple[str, list[str]]]) -> None:
