@@ -1,8 +1,8 @@
 """The contract of every table: one pyarrow schema an asset, each column described, and the closed lists of statuses and reasons.
 
 What belongs here: names, types, keys and meanings of columns. What does not: how a row is computed (pure packages), how
-a file is written (`storage`). A column marked *volatile* (timings, positions in a file) never enters a data version; a column
-marked *vector* has a tolerance and is stood for by its row's `work_key`.
+a file is written (`storage`). A column marked *volatile* (timings, positions in a file) or *work* (what a row's
+work depended on) never enters a data version; one marked *vector* has a tolerance and is stood for by its row's `work_key`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 import pyarrow as pa
 
 Family = Literal["parser", "chunking", "system"]
-Role = Literal["content", "volatile", "vector"]
+Role = Literal["content", "volatile", "vector", "work"]
 
 OK = "ok"  # a content row (an element, a chunk, a ranking) is there
 SCORED = "scored"  # a measure has a value
@@ -153,7 +153,7 @@ def _status(statuses: tuple[str, ...]) -> list[pa.Field]:
 CONTENT = _status(CONTENT_STATUSES)
 SCORE = _status(SCORE_STATUSES)
 DETAIL = col("detail", string, "Human-readable detail: the error text, the measured quantity's parts.", null=True)
-WORK_KEY = col("work_key", string, "Hash of all that this row's work depends on; unchanged means the row is reused.")
+WORK_KEY = col("work_key", string, "Hash of all that this row's work depends on; unchanged means the row is reused.", role="work")
 SECONDS = col("seconds", f64, "Wall time of this row's unit of work, in seconds.", null=True, role="volatile")
 DOC_ID = col("doc_id", string, "Document id: POSIX path in the corpus, NFC, or the id its metadata gives.")
 QUESTION_ID = col("question_id", string, "Question id from the golden set.")
@@ -455,7 +455,8 @@ _table("chunk_embeddings", "index", "a vector", ("chunk_id", "embedder"), [
     col("vector", pa.list_(pa.float32()), "Unit-length vector; null where there is none.", null=True, role="vector"),
     col("tokens", i32, "Tokens of the embedder's own tokenizer before truncation.", null=True),
     col("truncated", boolean, "Whether the text was longer than the embedder sees.", null=True),
-    *CONTENT, WORK_KEY,
+    *CONTENT,
+    col("work_key", string, "Hash of model, text and code behind the vector, for which it stands in the data version."),
 ], "chunking")
 
 _table("chunk_quality", "index", "a measure of one chunking", ("measure", "scope"), _MEASURE, "chunking")

@@ -20,7 +20,7 @@ from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import ann
 from rag_eval_assets.scoring import chunk_quality as quality
 from rag_eval_assets.settings import Settings
-from rag_eval_assets.storage.versions import work_key
+from rag_eval_assets.storage.versions import SourceTree, work_key
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
 
 
@@ -35,8 +35,9 @@ def open_embedder(step: Step, name: str) -> Embedder | None:
 
 
 def vectors(step: Step) -> SqliteStore:
-    """Vectors by model and text, a cache that is safe to delete."""
-    return SqliteStore(step.folder.stores / "vectors.sqlite")
+    """Vectors by model and text, a cache that is safe to delete; one file for each state of the code that makes them."""
+    code = SourceTree().module_hash("rag_eval_assets.resources.embedders")
+    return SqliteStore(step.folder.stores / f"vectors-{code[:8]}.sqlite")
 
 
 def _embedders(settings: Settings, chunking: str | None) -> dict[str, Any]:

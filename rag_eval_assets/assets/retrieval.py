@@ -68,7 +68,7 @@ def retrieval_runs(
     chosen = _runs_settings(step.settings, step.partition)
     questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == "development"]
     documents = unique_documents.to_pylist()
-    text = digest(chunks["work_key"].unique().to_pylist(), documents)
+    text = digest(chunks.select(["chunk_id", "text_sha256", "tokens"]).to_pydict(), documents)
     index = {"bm25": text, "dense": digest(text, chunk_embeddings["work_key"].to_pylist())}
     index["rrf"] = index["dense"]
     lanes = {name: [chosen["retrievers"].get(lane) for lane in p["of"]] for name, p in chosen["retrievers"].items()}

@@ -234,6 +234,7 @@ def test_every_volatile_column_may_change_and_nothing_below_runs(synced: Folder)
                 table = table.set_column(index, field, pa.array([value] * table.num_rows, field.type))
             catalogue.write(node, table, footer)
             touched += 1
+    catalogue.save()
     assert touched > 5
     assert {s.state for s in evaluate(graph, catalogue, {}).values()} == {"fresh"}
     report = sync(synced)
