@@ -15,7 +15,16 @@ from rag_eval_assets.storage.versions import digest
 from rag_eval_assets.tables import TABLES
 
 TICK_TAG = "rag_eval/tick"
+SCHEDULED_TAG = ".dagster/scheduled_execution_time"
+"""Where Dagster's scheduler writes the time of a run's tick; the leading dot hides it in the UI."""
 ATTEMPTS = 3
+JOBS = {
+    "corpus_and_golden": "The unpartitioned tables of corpus and golden set, computed again whether stale or not.",
+    "parsers": "The tables of the parsers chosen.",
+    "chunkings": "Chunks, embeddings, index and retrieval of the chunkings chosen.",
+    "systems": "Contexts, answers, scores and findings of the systems chosen.",
+}
+"""One job for each partition family and one for the unpartitioned groups above them: a run holds one family at most."""
 
 
 @dg.op(description="Bring every asset partition to fresh, as `rag-eval sync` does, and write the report.")
@@ -25,8 +34,8 @@ def sync_everything(context: dg.OpExecutionContext) -> None:
     from rag_eval_assets.storage.sync import sync
 
     folder = Folder.from_environment()
-    tick = context.run.tags.get("dagster/scheduled_execution_time") or context.run.tags.get(TICK_TAG) or context.run_id
-    report = sync(folder, instance=context.instance, tags={TICK_TAG: tick})
+    tick = context.run.tags.get(SCHEDULED_TAG) or context.run.tags.get(TICK_TAG) or context.run_id
+    report = sync(folder, wait=True, instance=context.instance, tags={TICK_TAG: tick})  # a person's sync must not cost the night
     context.log.info(f"{len(report.materialized)} asset partitions materialized in {len(report.runs)} runs")
     if report.failed:
         raise dg.Failure("\n".join(f"{node}: {error}" for node, error in sorted(report.failed.items())), allow_retries=False)
@@ -39,16 +48,20 @@ def nightly_job() -> None:
 
 
 def jobs(graph: Graph) -> list[Any]:
-    """The nightly job, and one job for each partition family and for the unpartitioned groups."""
-    by_family: dict[str, list[str]] = {"corpus_and_golden": [], "parsers": [], "chunkings": [], "systems": []}
+    """The nightly job, the jobs of JOBS, and one that reads every file whole."""
+    by_family: dict[str, list[str]] = {job: [] for job in JOBS}
     for name in graph.order:
         family = TABLES[name].family
         if family is not None:
             by_family[f"{family}s"].append(name)
         elif TABLES[name].group in ("corpus", "golden"):
             by_family["corpus_and_golden"].append(name)
-    named = [dg.define_asset_job(job, selection=dg.AssetSelection.assets(*names)) for job, names in by_family.items()]
-    checks = dg.define_asset_job("verify_files", selection=dg.AssetSelection.all_asset_checks() - _gates(graph))
+    named = [dg.define_asset_job(job, dg.AssetSelection.assets(*names), description=JOBS[job]) for job, names in by_family.items()]
+    checks = dg.define_asset_job(
+        "verify_files",
+        dg.AssetSelection.all_asset_checks() - _gates(graph),
+        description="Reads every file whole, as `rag-eval verify` does.",
+    )
     return [nightly_job, *named, checks]
 
 

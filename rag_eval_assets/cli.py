@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -283,8 +284,11 @@ def ui(
 
     os.environ.update(dagster_home(context.obj))
     (context.obj.state / "dagster").mkdir(parents=True, exist_ok=True)
-    home = Path(os.environ["DAGSTER_HOME"])
-    command = [sys.executable, "-m", "dagster", "dev", "-w", str(home / "workspace.yaml"), "--host", host, "--port", str(port)]
+    workspace = Path(__file__).resolve().parents[1] / "workspace.yaml"
+    # A shell's background job starts with interrupts ignored; Dagster would inherit that and ignore terminations as well.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    quiet = "ignore:Function `dev_command` is superseded"  # by `dg dev`, of a package that is not needed here
+    command = [sys.executable, "-W", quiet, "-m", "dagster", "dev", "-w", str(workspace), "--host", host, "--port", str(port)]
     os.execv(command[0], command)
 
 

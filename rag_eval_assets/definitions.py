@@ -5,11 +5,13 @@ What belongs here: the translation, once for all assets. What does not: bodies (
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
 from rag_eval_assets.checks import check_name, file_checks, gate_evaluations
@@ -24,37 +26,49 @@ from rag_eval_assets.storage.sync import open_catalogue
 from rag_eval_assets.tables import TABLES
 
 PREVIEW_ROWS = 5
-PREVIEW_CHARACTERS = 120
+PREVIEW_CHARACTERS = 48  # the UI's cells are narrow: longer texts push the next row off the page
+HASH_CHARACTERS = 12
 PICTURE_BYTES = 100_000
 LOG_SECONDS = 10
+OWN_COLUMNS = frozenset({"status", "reason", "detail", "seconds", "work_key", "value", "threshold", "permutations", "label"})
+"""Columns that every table fills for itself: the same name upstream is no source of them."""
 
 Progress = Callable[[AssetPartition, int, int], None]
 
 
-def column_lineage(graph: Graph, asset: TableAsset) -> dg.TableColumnLineage:
-    """Each column with the columns of the same name it is carried over from."""
-    return dg.TableColumnLineage(
-        {
-            column: [
-                dg.TableColumnDep(asset_key=dg.AssetKey(name), column_name=column)
-                for name in asset.inputs
-                if column in (asset.columns.get(name) or TABLES[name].columns)
-            ]
-            for column in asset.contract.columns
-            if any(column in (asset.columns.get(name) or TABLES[name].columns) for name in asset.inputs)
-        }
-    )
-
-
-def column_schema(asset: TableAsset) -> dg.TableSchema:
-    """The contract as Dagster shows it."""
+def column_lineage(asset: TableAsset) -> dg.TableColumnLineage:
+    """Each column with the columns of the same name it is carried over from; a hash only where it is of the same thing."""
     contract = asset.contract
+    sources: dict[str, list[dg.TableColumnDep]] = {}
+    for name in asset.inputs:
+        for column in asset.columns.get(name) or TABLES[name].columns:
+            if column not in contract.columns or column in OWN_COLUMNS:
+                continue
+            if column.endswith("sha256") and contract.description(column) != TABLES[name].description(column):
+                continue
+            sources.setdefault(column, []).append(dg.TableColumnDep(asset_key=dg.AssetKey(name), column_name=column))
+    return dg.TableColumnLineage({column: sources[column] for column in contract.columns if column in sources})
+
+
+def column_schema(asset: TableAsset, lineage: dg.TableColumnLineage) -> dg.TableSchema:
+    """The contract as Dagster shows it. The open-source UI draws no column lineage, so a description names the sources."""
+    contract = asset.contract
+
+    def described(f: pa.Field) -> str:
+        told = [contract.description(f.name)]
+        inner = f.type.value_type if pa.types.is_list(f.type) else f.type
+        if pa.types.is_struct(inner):
+            told.append(f"Fields: {', '.join(part.name for part in inner)}.")
+        if sources := lineage.deps_by_column.get(f.name):
+            told.append(f"From {', '.join(dep.asset_key.to_user_string() for dep in sources)}.")
+        return " ".join(told)
+
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
                 name=f.name,
-                type=str(f.type),
-                description=contract.description(f.name),
+                type=re.sub(r"<item: (?:(struct)<.*|(.*))>$", r"<\1\2>", str(f.type)),  # a struct in full leaves the page no room
+                description=described(f),
                 constraints=dg.TableColumnConstraints(nullable=f.nullable, unique=contract.key == (f.name,)),
                 tags={} if contract.role(f.name) == "content" else {"role": contract.role(f.name)},
             )
@@ -63,23 +77,23 @@ def column_schema(asset: TableAsset) -> dg.TableSchema:
     )
 
 
-def _short(value: Any) -> str | int | float | bool | None:
+def _short(column: str, value: Any) -> str | int | float | bool | None:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = str(value)
-    return text if len(text) <= PREVIEW_CHARACTERS else text[: PREVIEW_CHARACTERS - 1] + "…"
+    most = HASH_CHARACTERS if column.endswith("sha256") or column == "work_key" else PREVIEW_CHARACTERS
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def preview(finished: Finished) -> dg.TableMetadataValue | None:
-    """The first rows in key order without long vectors, texts cut short."""
-    names = [n for n in finished.table.column_names if TABLES[finished.node.asset].role(n) != "vector"]
-    rows = finished.table.select(names).slice(0, PREVIEW_ROWS).to_pylist()
+    """The first rows in key order, texts cut short; only columns of the data version, so no vectors and no times."""
+    rows = finished.table.select(TABLES[finished.node.asset].versioned_columns).slice(0, PREVIEW_ROWS).to_pylist()
     if not rows:
         return None
-    return dg.MetadataValue.table([dg.TableRecord({k: _short(v) for k, v in row.items()}) for row in rows])
+    return dg.MetadataValue.table([dg.TableRecord({k: _short(k, v) for k, v in row.items()}) for row in rows])
 
 
-def materialization_metadata(finished: Finished) -> dict[str, Any]:
+def materialization_metadata(finished: Finished, lineage: dg.TableColumnLineage) -> dict[str, Any]:
     """What the UI shows of one materialization."""
     count = "dagster/row_count" if finished.node.partition is None else "dagster/partition_row_count"
     metadata: dict[str, Any] = {count: finished.table.num_rows, "rows_computed": finished.computed, **finished.product.notes}
@@ -89,7 +103,7 @@ def materialization_metadata(finished: Finished) -> dict[str, Any]:
     for title, svg in finished.product.pictures.items():
         if len(svg) <= PICTURE_BYTES:
             metadata[title] = dg.MetadataValue.md(pictures.as_markdown(svg, title))
-    return metadata
+    return {**metadata, "dagster/column_lineage": lineage}
 
 
 def _typed_failures() -> tuple[type[Exception], ...]:
@@ -138,6 +152,7 @@ def to_dagster(
     """One declared asset as Dagster's."""
     contract = asset.contract
     gates = list(graph.settings.gates) if asset.name == "gate_results" else []
+    lineage = column_lineage(asset)
 
     def compute(context, **inputs):  # type: ignore[no-untyped-def]  # Dagster reads these annotations and wants none or real ones
         node = AssetPartition(asset.name, context.partition_key if context.has_partition_key and contract.family else None)
@@ -149,7 +164,7 @@ def to_dagster(
         return dg.MaterializeResult(
             value=finished,
             data_version=dg.DataVersion(finished.data_version),
-            metadata=materialization_metadata(finished),
+            metadata=materialization_metadata(finished, lineage),
             tags={RUN_TAG: context.run_id},
             check_results=gate_evaluations(finished.table, gates) if gates else None,
         )
@@ -165,18 +180,25 @@ def to_dagster(
         owners=[OWNER],
         pool=asset.pool,
         tags={"root": "true"} if contract.root else None,
-        metadata={"dagster/column_schema": column_schema(asset), "dagster/column_lineage": column_lineage(graph, asset)},
+        metadata={
+            "dagster/column_schema": column_schema(asset, lineage),
+            "dagster/column_lineage": lineage,
+            "dagster/uri": str(catalogue.root / asset.name if contract.family else catalogue.path(AssetPartition(asset.name))),
+        },
         io_manager_key="tables",
         check_specs=[dg.AssetCheckSpec(check_name(g), asset=asset.name, description=f"Gate {g} of evaluation.yaml") for g in gates] or None,
     )(compute)
 
 
 def build_definitions(graph: Graph, catalogue: Catalogue, on_progress: Progress | None = None) -> dg.Definitions:
-    """Everything Dagster is told, for one evaluation folder."""
+    """Everything Dagster is told, for one evaluation folder.
+
+    A sync, which hears of progress, has no file checks: it verifies what it reads, and Dagster would run them in each of its runs.
+    """
     grids = _partitions(graph)
     return dg.Definitions(
         assets=[to_dagster(graph, catalogue, graph.assets[name], grids, on_progress) for name in graph.order],
-        asset_checks=file_checks(graph, catalogue),
+        asset_checks=file_checks(graph, catalogue) if on_progress is None else [],
         jobs=jobs(graph),
         schedules=[nightly_schedule(graph.settings)],
         sensors=[reconcile_sensor(graph)],

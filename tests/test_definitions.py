@@ -121,6 +121,23 @@ def test_every_asset_is_described_with_its_columns(definitions: dg.Definitions, 
     assert node.code_version
 
 
+def test_a_sync_has_gates_but_leaves_the_file_checks_to_the_ui(graph: Graph) -> None:
+    built = build_definitions(graph, open_catalogue(graph.folder), lambda node, done, total: None)
+    checks = built.get_repository_def().asset_graph.asset_check_keys
+    assert {key.to_user_string() for key in checks} == {"gate_results:mrr"}
+
+
+def test_columns_come_only_from_tables_that_hold_the_same_thing(definitions: dg.Definitions) -> None:
+    metadata = definitions.get_repository_def().asset_graph.get(dg.AssetKey("chunks")).metadata
+    sources = {
+        column: [d.asset_key.to_user_string() for d in deps] for column, deps in metadata["dagster/column_lineage"].deps_by_column.items()
+    }
+    assert sources == {"doc_id": ["unique_documents"], "text": ["unique_documents"]}
+    described = {column.name: column.description for column in metadata["dagster/column_schema"].columns}
+    assert described["text"].endswith("From unique_documents.")
+    assert described["text_sha256"] == TABLES["chunks"].description("text_sha256")
+
+
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_table_says_what_a_row_is_and_has_its_key_among_its_columns(name: str) -> None:
     table = TABLES[name]
