@@ -10,13 +10,16 @@ export DAGSTER_DISABLE_TELEMETRY = yes
 export DO_NOT_TRACK = 1
 export RAGAS_DO_NOT_TRACK = true
 
-.PHONY: run test torture bench ui lint lock sample clean
+.PHONY: run test browser torture bench ui lint lock sample clean
 
 run: $(READY)
 	$(BIN)/rag-eval --data $(DATA) sync
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+browser: $(READY)
+	$(BIN)/python -m pytest tests/integration/test_ui.py -m browser -n 0
 
 torture: $(READY)
 	RAG_EVAL_KILLS=$(KILLS) $(BIN)/python -m pytest -m torture -s --timeout 7200 --override-ini addopts="--strict-markers --import-mode=importlib"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks import edit_one_file, no_change
+
+pytestmark = pytest.mark.torture
 
 
 def test_an_edited_file_among_others_costs_its_own_work_alone(tmp_path: Path) -> None:
