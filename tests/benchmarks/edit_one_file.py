@@ -114,7 +114,7 @@ def measure(path: Path, files: int, words: int = WORDS) -> Result:
     """Write the folder below `path`, sync it, edit one file, sync again and again."""
     folder = write_folder(path / "edit-one-file", files, words, SETTINGS)
     _, full = _timed(folder)
-    vectors = SqliteStore(folder.stores / "vectors.sqlite")
+    vectors = SqliteStore(next(folder.stores.glob("vectors-*.sqlite")))
     before = len(vectors)
     number = files // 2 // 4 * 4
     edited = write_document(folder, number, words, edited=True)
