@@ -124,20 +124,27 @@ def _behaviour(character: str) -> str:
 def _pattern(marks: str, changing: str) -> re.Pattern[str]:
     """Everything that does not fold to itself in a text with these characters; named groups say what it is."""
     blank = rf"[\s{INVISIBLE}]"
+    after_letter = rf"(?:(?<=[^\W\d_])|(?<=[{marks}]))" if marks else r"(?<=[^\W\d_])"
     alternatives = [
         rf"(?P<break>(?<=[\w{marks}])[{DASHES}]{blank}*\n{blank}*(?=\w))",
-        rf"(?P<hyphen>(?<=[^\W\d_{marks}])[{DASHES}](?={_LETTER}))",
+        rf"(?P<hyphen>{after_letter}[{DASHES}](?={_LETTER}))",
         rf"(?P<blank>(?! (?!{blank})){blank}+)",
     ]
     if marks:
-        alternatives.insert(0, rf"(?P<cluster>[^\s{marks}{INVISIBLE}][{marks}]+)")
+        alternatives.insert(0, rf"(?P<cluster>[^\s{marks}{INVISIBLE}]?[{marks}]+)")
     if changing:
         alternatives.append(f"(?P<changing>[{re.escape(changing)}])")
     return re.compile("|".join(alternatives))
 
 
-def _is_letter(character: str) -> bool:
-    return character.isalpha() or unicodedata.category(character)[0] == "M"
+def _base(text: str, end: int) -> str:
+    """The character that carries the marks before `end`."""
+    return next((c for c in reversed(text[:end]) if _behaviour(c) != "mark"), text[end - 1])
+
+
+def _fold_blank(found: str) -> str:
+    hyphenated = found.startswith("\u00ad") and "\n" in found
+    return " " if not hyphenated and any(c.isspace() for c in found) else ""
 
 
 def _fold_match(text: str, match: re.Match[str]) -> str:
@@ -145,12 +152,14 @@ def _fold_match(text: str, match: re.Match[str]) -> str:
     if match.lastgroup == "cluster":
         return unicodedata.normalize("NFKC", found)
     if match.lastgroup == "hyphen":
-        return ""
+        return "" if _base(text, match.start()).isalpha() else "-"
     if match.lastgroup == "break":
-        return "" if _is_letter(text[match.start() - 1]) and _is_letter(text[match.end()]) else "-"
+        base = _base(text, match.start())
+        if not (base.isalnum() or base == "_"):
+            return "-" + _fold_blank(found[1:])
+        return "" if base.isalpha() and text[match.end()].isalpha() else "-"
     if match.lastgroup == "blank":
-        hyphenated = found.startswith("\u00ad") and "\n" in found
-        return " " if not hyphenated and any(c.isspace() for c in found) else ""
+        return _fold_blank(found)
     folded = _replacement(found)
     after_digit = match.start() > 0 and text[match.start() - 1].isnumeric()
     if after_digit and folded[0].isdigit() and not found.isdecimal():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ingestion import evidence
@@ -23,7 +23,7 @@ PAGE = (
 )
 
 # Letters, digits, layout, typography, combining marks, invisible characters: everything folding looks at.
-CHARACTERS = st.sampled_from("abcdeE 019.,-\n\t\u00a0\u00ad\u200b\u2013\u2019\u201c\ufb01\u00e9e\u0301\u00b2\u00bd\u4e2d\u0130\u00df'\"")
+CHARACTERS = st.sampled_from("abcdeE 019.,-\n\t\u00a0\u00ad\u200b\u2013\u2019\u201c\ufb01\u00e9e\u0301\u00b2\u00bd\u4e2d\u0130\u00df'\"=\u0338")
 TEXTS = st.text(CHARACTERS, min_size=1, max_size=60)
 
 
@@ -227,6 +227,9 @@ class TestProperties:
         assert text[located.start : located.end].endswith(words[-1])
         assert normalise(text[located.start : located.end]) == normalise(quotation)
 
+    @example("E\u0301-b")
+    @example("=\u0338-b")
+    @example("=\u0338-\nb")
     @given(TEXTS)
     def test_folding_keeps_what_is_canonically_equal_equal(self, text: str) -> None:
         assume("\u00ad" not in text and "\u200b" not in text)  # an invisible character between letter and accent parts them
