@@ -22,7 +22,7 @@ browser: $(READY)
 	$(BIN)/python -m pytest tests/integration/test_ui.py -m browser -n 0
 
 torture: $(READY)
-	RAG_EVAL_KILLS=$(KILLS) $(BIN)/python -m pytest -m torture -s --timeout 7200 --override-ini addopts="--strict-markers --import-mode=importlib"
+	HYPOTHESIS_PROFILE=search RAG_EVAL_KILLS=$(KILLS) $(BIN)/python -m pytest -m torture -s --timeout 7200 --override-ini addopts="--strict-markers --import-mode=importlib"
 
 bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
@@ -44,13 +44,13 @@ lock: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --extra minilm --extra ocr --extra llm --extra dev --universal --python-version 3.11 \
 		--fork-strategy fewest --generate-hashes --custom-compile-command "make lock" --quiet --output-file requirements.lock
 
-# The lock's own uv, checked by its hashes, installs the rest: minutes less than pip.
+# The lock's own uv, checked by its hashes, installs the rest: minutes less than pip. Bytecode once, or every start compiles for seconds.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	awk '/^[A-Za-z0-9]/ {wanted = /^uv==/} wanted' requirements.lock > $(VENV)/uv.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.lock
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@
 

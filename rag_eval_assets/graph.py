@@ -146,7 +146,7 @@ class Graph:
 
         self.folder = folder
         self.settings = folder.settings
-        self.source = source or SourceTree()
+        self.source = source or SourceTree(memory=folder.state / "source.json")
         self.assets = {name: DECLARED[name] for name in TABLES if name in DECLARED}
         self._codes: dict[AssetPartition, CodeVersion] = {}
         self._reach: dict[str, tuple[str, list[str]]] = {}

@@ -19,12 +19,16 @@ def shared() -> Path:
 
 
 def pytest_configure() -> None:
-    """Noisy machines: a property is judged by its cases, not by their time; temporary folders are in memory, for SQLite syncs a lot."""
+    """Properties are tried on the same cases everywhere, never judged by time; `make torture` searches for new cases.
+
+    Temporary folders are in memory where it has room, for SQLite syncs a lot.
+    """
     from hypothesis import settings
 
     memory = Path("/dev/shm")
     if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
-    settings.register_profile("no_deadline", deadline=None)
-    settings.load_profile("no_deadline")
+    settings.register_profile("fixed", deadline=None, derandomize=True)
+    settings.register_profile("search", deadline=None, max_examples=2_000)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

@@ -17,7 +17,7 @@ from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import pictures
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Settings
-from rag_eval_assets.storage.catalogue import read_json, write_json
+from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
 

@@ -7,9 +7,7 @@ is stale (`staleness`).
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,24 +26,8 @@ from rag_eval_assets.storage.parquet import (
     verify,
     write_atomically,
 )
+from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.tables import TABLES
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; empty where the file is absent or unreadable (only caches are read through this)."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a small JSON file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    temporary.write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
-    os.replace(temporary, path)
 
 
 class Catalogue:

@@ -21,10 +21,11 @@ from filelock import FileLock, Timeout
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
-from rag_eval_assets.storage.catalogue import Catalogue, read_json, write_json
+from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.parquet import ContractError, TornFileError
 from rag_eval_assets.storage.produce import Finished, produce
 from rag_eval_assets.storage.staleness import Group, Status, evaluate, plan
+from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.storage.versions import SourceTree
 from rag_eval_assets.tables import TABLES
 
@@ -295,6 +296,7 @@ def sync(
             _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {})
         finally:
             catalogue.save()
+            graph.source.remember()
             if own_instance:
                 instance.dispose()
     return report

@@ -11,6 +11,7 @@ import copy
 import hashlib
 import importlib.metadata
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.tables import Table
 
 PACKAGES = ("ingestion", "rag_eval_assets")
@@ -137,11 +139,6 @@ def _parsed(text: str) -> ast.Module:
     return _without_docstrings(ast.parse(text))
 
 
-@lru_cache(maxsize=1024)
-def _text_hash(text: str) -> str:
-    return _tree_hash(_parsed(text))
-
-
 def _within(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
@@ -149,38 +146,62 @@ def _within(module: str, package: str) -> bool:
 class SourceTree:
     """The project's own modules as syntax trees: which module imports which, and a hash of each without comments and docstrings.
 
-    `overrides` maps a module name to source text that stands for the file's.
+    `overrides` maps a module name to source text that stands for the file's. `memory` is a cache file: where no source text
+    and no Python version changed since it was written, nothing is parsed.
     """
 
-    def __init__(self, root: Path | None = None, overrides: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path | None = None, overrides: Mapping[str, str] | None = None, memory: Path | None = None) -> None:
         self.root = root or Path(__file__).resolve().parents[2]
         self.overrides = dict(overrides or {})
-        self._trees: dict[str, ast.Module | None] = {}
+        self.memory = memory
+        self._texts: dict[str, str | None] = {}
         self._hashes: dict[str, str] = {}
         self._imports: dict[str, tuple[str, ...]] = {}
+        self._functions: dict[str, tuple[str, list[str]]] = {}
+        self._fingerprint = ""
+        self._remembered = 0
+        if memory is not None:
+            self._recall(memory)
+
+    def _facts(self) -> int:
+        return len(self._hashes) + len(self._imports) + len(self._functions)
+
+    def _recall(self, memory: Path) -> None:
+        for path in sorted(p for package in PACKAGES for p in (self.root / package).rglob("*.py")):
+            name = ".".join(path.relative_to(self.root).with_suffix("").parts).removesuffix(".__init__")
+            self._texts[name] = self.overrides.get(name, path.read_text(encoding="utf-8"))
+        self._fingerprint = digest(sys.version, sorted(self._texts.items()), sorted(self.overrides.items()))
+        found = read_json(memory)
+        if found.get("source") == self._fingerprint:
+            self._hashes = found["modules"]
+            self._imports = {name: tuple(names) for name, names in found["imports"].items()}
+            self._functions = {name: (code, reached) for name, (code, reached) in found["functions"].items()}
+        self._remembered = self._facts()
+
+    def remember(self) -> None:
+        """Write what was learnt to the memory, if there is one and anything was."""
+        if self.memory is not None and self._facts() != self._remembered:
+            facts = {"modules": self._hashes, "imports": self._imports, "functions": self._functions}
+            write_json(self.memory, {"source": self._fingerprint, **facts})
+            self._remembered = self._facts()
 
     def _text(self, module: str) -> str | None:
-        if module in self.overrides:
-            return self.overrides[module]
-        base = self.root.joinpath(*module.split("."))
-        for path in (base.with_suffix(".py"), base / "__init__.py"):
-            if path.is_file():
-                return path.read_text(encoding="utf-8")
-        return None
+        """Source text of a module of the project; None where there is no such module."""
+        if module not in self._texts:
+            base = self.root.joinpath(*module.split("."))
+            places = [p for p in (base.with_suffix(".py"), base / "__init__.py") if module.split(".")[0] in PACKAGES and p.is_file()]
+            self._texts[module] = self.overrides.get(module, places[0].read_text(encoding="utf-8") if places else None)
+        return self._texts[module]
 
-    def tree(self, module: str) -> ast.Module | None:
-        """The module's tree without docstrings; None where there is no such module in the project."""
-        if module not in self._trees:
-            text = self._text(module) if module.split(".")[0] in PACKAGES else None
-            self._trees[module] = None if text is None else _parsed(text)
-        return self._trees[module]
+    def _tree(self, module: str) -> ast.Module:
+        text = self._text(module)
+        if text is None:
+            raise LookupError(f"no module {module!r} in the project")
+        return _parsed(text)
 
     def module_hash(self, module: str) -> str:
         if module not in self._hashes:
-            text = self._text(module)
-            if text is None:
-                raise LookupError(f"no module {module!r} in the project")
-            self._hashes[module] = _text_hash(text)
+            self._hashes[module] = _tree_hash(self._tree(module))
         return self._hashes[module]
 
     def _named(self, node: ast.AST, module: str) -> Iterable[str]:
@@ -194,7 +215,7 @@ class SourceTree:
                 base = ".".join([*package, *([node.module] if node.module else [])])
             for alias in node.names:
                 below = f"{base}.{alias.name}"
-                yield below if self.tree(below) is not None else base
+                yield below if self._text(below) is not None else base
 
     def _is_module(self, module: str) -> bool:
         return self.root.joinpath(*module.split(".")).with_suffix(".py").is_file()
@@ -202,9 +223,8 @@ class SourceTree:
     def imports(self, module: str) -> tuple[str, ...]:
         """Project modules that `module` imports anywhere, inside functions too."""
         if module not in self._imports:
-            tree = self.tree(module)
-            found = {name for node in _statements(tree) for name in self._named(node, module)} if tree else set()
-            self._imports[module] = tuple(sorted(n for n in found if self.tree(n) is not None))
+            found = {name for node in _statements(self._tree(module)) for name in self._named(node, module)}
+            self._imports[module] = tuple(sorted(n for n in found if self._text(n) is not None))
         return self._imports[module]
 
     def closure(self, reached: Iterable[str], named: Iterable[str] = ()) -> dict[str, str]:
@@ -215,7 +235,7 @@ class SourceTree:
         todo = sorted({*reached, *named})
         while todo:
             module = todo.pop()
-            if module in found or self.tree(module) is None or any(_within(module, n) for n in left_out):
+            if module in found or self._text(module) is None or any(_within(module, n) for n in left_out):
                 continue
             found[module] = self.module_hash(module)
             todo.extend(self.imports(module))
@@ -226,6 +246,11 @@ class SourceTree:
 
         Helpers are followed by name, through other asset modules too: a neighbouring asset's body is no part of this one.
         """
+        if f"{module}.{name}" not in self._functions:
+            self._functions[f"{module}.{name}"] = self._function(module, name)
+        return self._functions[f"{module}.{name}"]
+
+    def _function(self, module: str, name: str) -> tuple[str, list[str]]:
         used: dict[str, str] = {}
         reached: set[str] = set()
         todo = [(module, name)]
@@ -253,16 +278,13 @@ class SourceTree:
                             reached.add(target)
                     if node.id in local:
                         todo.append((place, node.id))
-        return digest(sorted(used.items())), sorted(n for n in reached if self.tree(n) is not None)
+        return digest(sorted(used.items())), sorted(n for n in reached if self._text(n) is not None)
 
     def _names(self, module: str) -> tuple[dict[str, ast.stmt], dict[str, list[tuple[str, str | None]]]]:
         """What a module defines at its top, and what it imports there: local name -> (module, name in it or None for a module)."""
-        tree = self.tree(module)
-        if tree is None:
-            raise LookupError(f"no module {module!r} in the project")
         local: dict[str, ast.stmt] = {}
         aliases: dict[str, list[tuple[str, str | None]]] = {}
-        for node in tree.body:
+        for node in self._tree(module).body:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for alias, target in zip(node.names, self._named(node, module), strict=True):
                     inside = isinstance(node, ast.ImportFrom) and not target.endswith(f".{alias.name}")

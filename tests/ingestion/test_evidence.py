@@ -23,7 +23,9 @@ PAGE = (
 )
 
 # Letters, digits, layout, typography, combining marks, invisible characters: everything folding looks at.
-CHARACTERS = st.sampled_from("abcdeE 019.,-\n\t\u00a0\u00ad\u200b\u2013\u2019\u201c\ufb01\u00e9e\u0301\u00b2\u00bd\u4e2d\u0130\u00df'\"=\u0338")
+CHARACTERS = st.sampled_from(
+    "abcdeE 019.,-\n\t\u00a0\u00ad\u200b\u2013\u2019\u201c\ufb01\u00e9e\u0301\u00b2\u00bd\u4e2d\u0130\u00df'\"=\u0338"
+)
 TEXTS = st.text(CHARACTERS, min_size=1, max_size=60)
 
 

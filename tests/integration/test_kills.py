@@ -89,7 +89,6 @@ def kill_often(synced_once: Path, tmp_path: Path, kills: int) -> None:
     assert hits > 0
 
 
-@pytest.mark.torture
 def test_a_killed_sync_leaves_whole_files_and_the_next_one_ends_where_an_undisturbed_one_would(synced_once: Path, tmp_path: Path) -> None:
     kill_often(synced_once, tmp_path, 5)
 

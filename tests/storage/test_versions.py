@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_eval_assets.storage import versions
 from rag_eval_assets.storage.versions import SourceTree, code_differences, data_version, digest, schema_hash
 from rag_eval_assets.tables import TABLES, Table, col
 
@@ -162,3 +164,30 @@ def test_a_helper_of_another_asset_module_is_followed_alone() -> None:
     assert version(owner)[1] == ["ingestion.a"]
     assert version(owner)[0] == version(owner.replace("b.f(step)", "b.g(step)"))[0]
     assert version(owner)[0] != version(owner.replace("a.f(step)", "a.g(step)"))[0]
+
+
+def test_an_unchanged_source_is_not_parsed_again_by_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, memory = tmp_path / "project", tmp_path / "source.json"
+    (root / "ingestion").mkdir(parents=True)
+    for name, text in {"a": "from ingestion import b\nX = b.Y\n", "b": "Y = 1\n"}.items():
+        (root / "ingestion" / f"{name}.py").write_text(text)
+
+    def facts() -> tuple[dict[str, str], tuple[str, list[str]]]:
+        source = SourceTree(root, memory=memory)
+        found = source.closure(["ingestion.a"]), source.function("ingestion.a", "X")
+        source.remember()
+        return found
+
+    parsed: list[str] = []
+    inner = versions._parsed
+    monkeypatch.setattr(versions, "_parsed", lambda text: parsed.append(text) or inner(text))
+    first = facts()
+    assert list(first[0]) == ["ingestion.a", "ingestion.b"]
+    assert len(parsed) > 0
+    parsed.clear()
+    assert facts() == first
+    assert parsed == []
+    (root / "ingestion" / "b.py").write_text("Y = 2\n")
+    assert facts()[0]["ingestion.b"] != first[0]["ingestion.b"]
+    memory.write_text("{")
+    assert facts()[0]["ingestion.a"] == first[0]["ingestion.a"]
