@@ -22,7 +22,7 @@ browser: $(READY)
 	$(BIN)/python -m pytest tests/integration/test_ui.py -m browser -n 0
 
 torture: $(READY)
-	HYPOTHESIS_PROFILE=search RAG_EVAL_KILLS=$(KILLS) $(BIN)/python -m pytest -m torture -s --timeout 7200 --override-ini addopts="--strict-markers --import-mode=importlib"
+	HYPOTHESIS_PROFILE=search RAG_EVAL_KILLS=$(KILLS) $(BIN)/python -m pytest -m "torture or hypothesis" -s --timeout 7200 --override-ini addopts="--strict-markers --import-mode=importlib"
 
 bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
