@@ -17,8 +17,9 @@ import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol
 
 from ingestion.parsers.elements import Parsed, ParseFailure, ParseOptions, ParseRequest, failed_rows, ok_rows
@@ -138,13 +139,13 @@ def run_isolated(
     workers = max(1, min(workers, len(requests)))
     options = replace(options, threads=max(1, (os.cpu_count() or 1) // workers))
     waiting, queue = deque(requests), deque[tuple[ParseRequest, Any]]()
-    pool = _new_pool(module, workers, options.threads, megabytes)
+    workforce = _Workers.start(module, workers, options.threads, megabytes)
     attempts = 0
     try:
         while waiting or queue:
             try:
                 while waiting and len(queue) < _AHEAD * workers:
-                    queue.append((waiting[0], pool.schedule(_work, args=(waiting[0], options), timeout=seconds)))
+                    queue.append((waiting[0], workforce.pool.schedule(_work, args=(waiting[0], options), timeout=seconds)))
                     waiting.popleft()
                 request, future = queue[0]
                 rows: Rows = future.result()
@@ -156,8 +157,8 @@ def run_isolated(
                 # A worker died while none was known to hold a task, so nobody knows whose fault it was: start again from here.
                 waiting.extendleft(reversed([request for request, _ in queue]))
                 queue.clear()
-                _stop(pool)
-                pool = _new_pool(module, workers, options.threads, megabytes)
+                workforce.stop()
+                workforce = _Workers.start(module, workers, options.threads, megabytes)
                 attempts += 1
                 if attempts < _ATTEMPTS:
                     continue
@@ -170,20 +171,44 @@ def run_isolated(
             queue.popleft()
             yield rows
     finally:
-        _stop(pool)
+        workforce.stop()
 
 
-def _new_pool(module: str, workers: int, threads: int, megabytes: int) -> Any:
-    from pebble import ProcessPool
+class _Spawning(SpawnContext):
+    """Spawns workers and remembers them. A fork would copy the caller's locks, and its memory into every worker's limit."""
 
-    # spawn: a fork would copy the threads' locks of whatever the caller runs, and its memory into every worker's limit.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPool(max_workers=workers, initializer=_start_worker, initargs=(module, threads, megabytes), context=context)
+    def __init__(self) -> None:
+        super().__init__()
+        self.born: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
+        self.born.append(SpawnProcess(*args, **kwargs))
+        return self.born[-1]
 
 
-def _stop(pool: Any) -> None:
-    pool.stop()
-    pool.join()
+@dataclass(frozen=True)
+class _Workers:
+    """A pool and every process that it started."""
+
+    pool: Any
+    context: _Spawning
+
+    @classmethod
+    def start(cls, module: str, workers: int, threads: int, megabytes: int) -> _Workers:
+        from pebble import ProcessPool
+
+        context = _Spawning()
+        pool = ProcessPool(max_workers=workers, initializer=_start_worker, initargs=(module, threads, megabytes), context=context)
+        return cls(pool, context)
+
+    def stop(self) -> None:
+        """Stop the pool, and workers that were being started meanwhile: the pool forgets those, and they would die aloud."""
+        self.pool.stop()
+        self.pool.join()
+        for process in self.context.born:
+            if process.pid is not None and process.is_alive():
+                process.kill()
+                process.join()
 
 
 def _cause(exitcode: int) -> tuple[str, str]:
