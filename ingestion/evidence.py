@@ -139,7 +139,10 @@ def _pattern(marks: str, changing: str) -> re.Pattern[str]:
 
 def _base(text: str, end: int) -> str:
     """The character that carries the marks before `end`."""
-    return next((c for c in reversed(text[:end]) if _behaviour(c) != "mark"), text[end - 1])
+    at = end - 1
+    while at > 0 and _behaviour(text[at]) == "mark":
+        at -= 1
+    return text[at]
 
 
 def _fold_blank(found: str) -> str:

@@ -74,7 +74,7 @@ def _listener() -> Any:
             names = ", ".join(node.asset for node in group.nodes)
             err.print(f"run       {escape(f'[{group.partition}] ' if group.partition else '')}{escape(names)}")
             for node in group.nodes:
-                if statuses[node].state == "stale":
+                if statuses[node].reasons != ("no file",):
                     err.print(f"          {escape(str(node))}: {escape('; '.join(statuses[node].reasons[:3]))}", style="dim")
 
         def progress(self, node: Any, done: int, total: int) -> None:
@@ -121,9 +121,12 @@ def sync(
     """Bring every asset partition to fresh, paying only for what changed."""
     from rag_eval_assets.storage.sync import sync as run
 
-    report = run(
-        context.obj, select=select or (), partition=partition, dry_run=dry_run, wait=wait, listener=None if dry_run else _listener()
-    )
+    listener = None if dry_run else _listener()
+    try:
+        report = run(context.obj, select=select or (), partition=partition, dry_run=dry_run, wait=wait, listener=listener)
+    except KeyboardInterrupt:
+        err.print("interrupted: what was written stays, the next sync goes on from there")
+        raise typer.Exit(INTERRUPTED) from None
     if dry_run:
         for node, reasons in report.planned:
             out.print(f"{escape(str(node))}: {escape('; '.join(reasons))}")
@@ -293,6 +296,8 @@ def ui(
 
 
 def _typed_errors() -> tuple[type[Exception], ...]:
+    import duckdb
+
     from ingestion.labels import LabelError
     from ingestion.sources import CorpusError
     from rag_eval_assets.golden import GoldenError
@@ -302,7 +307,7 @@ def _typed_errors() -> tuple[type[Exception], ...]:
 
     return (
         CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,
-        FileNotFoundError, LookupError,
+        FileNotFoundError, LookupError, duckdb.Error,
     )  # fmt: skip
 
 
@@ -310,9 +315,6 @@ def main() -> None:
     """Entry point: typed errors become one message and exit code 2."""
     try:
         app()
-    except KeyboardInterrupt:
-        err.print("interrupted: what was written stays, the next sync goes on from there")
-        raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         if not isinstance(error, _typed_errors()):
             raise

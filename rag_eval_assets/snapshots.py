@@ -11,7 +11,6 @@ from rag_eval_assets.assets.release import identities
 from rag_eval_assets.golden import save_baseline
 from rag_eval_assets.graph import AssetPartition
 from rag_eval_assets.settings import Folder
-from rag_eval_assets.storage.parquet import check_partition_key
 from rag_eval_assets.storage.sync import open_catalogue
 from rag_eval_assets.storage.versions import canonical_json
 
@@ -28,7 +27,7 @@ def save_snapshot(folder: Folder, name: str, system: str) -> Path:
     made_under = canonical_json(identities(spec, sources, questions, folder.settings))
     rows = [
         {
-            "baseline": check_partition_key(name),
+            "baseline": name,
             "system": system,
             **{k: row[k] for k in ("question_id", "split", "metric", "k", "cutoff", "unit", "value", "status", "reason")},
             "identities": made_under,

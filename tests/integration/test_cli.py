@@ -69,6 +69,13 @@ def test_sql_has_every_asset_as_a_view(synced: Folder) -> None:
     assert "window-16-o0" in said
 
 
+def test_a_mistake_in_sql_or_in_the_name_of_a_baseline_is_one_error_and_no_traceback(synced: Folder) -> None:
+    for words in (["sql", "selec 1"], ["sql", "select document_id from documents"], ["baseline", "save", "../x", "first"]):
+        said = rag_eval(synced, *words, code=2)
+        assert said.startswith("error ")
+        assert "Traceback" not in said
+
+
 def test_inspect_shows_lineage_up_to_the_source_files(synced: Folder) -> None:
     said = rag_eval(synced, "inspect", "chunks", "whole")
     assert said.startswith("chunks[whole]: data ")

@@ -99,6 +99,20 @@ def test_many_kills(synced_once: Path, tmp_path: Path) -> None:
     kill_often(synced_once, tmp_path, int(os.environ.get("RAG_EVAL_KILLS", "50")))
 
 
+def test_an_interrupted_sync_says_so_and_the_next_one_goes_on(synced: Folder) -> None:
+    write(synced, "moved")
+    command = [sys.executable, "-m", "rag_eval_assets", "--data", str(synced.path), "sync"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    said = process.stderr.read()
+    assert process.wait() == 130, said
+    assert "interrupted: " in said
+    assert sync(synced).failed == {}
+    assert agree(synced) == []
+
+
 def test_a_kill_between_rename_and_event_is_told_to_dagster_by_the_next_sync(synced: Folder) -> None:
     """The file is there with its footer, the event is not: nothing runs again, Dagster learns of the file."""
     graph, catalogue = Graph(synced), open_catalogue(synced)
