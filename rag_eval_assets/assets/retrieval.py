@@ -7,6 +7,7 @@ What belongs here: which (question, retriever) pairs are expected and what a ran
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures
 from rag_eval_assets.resources.embedders import embed_texts
+from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import filters, runs
 from rag_eval_assets.scoring import ranking, sweep
 from rag_eval_assets.settings import Settings
-from rag_eval_assets.storage.versions import digest, work_key
+from rag_eval_assets.storage.versions import SourceTree, digest, work_key
 
 PREDICATES = (*filters.FILTER_COLUMNS, "fields")
 
@@ -90,10 +92,17 @@ def retrieval_runs(
         depth=chosen["depth"],
         embed_queries=lambda name, texts: _embed(step, name, texts),
         threads=step.settings.limits.threads,
+        terms=_terms(step),
         on_done=step.progress,
     )
     units = zip(made["retriever"].to_pylist(), made["question_id"].to_pylist(), strict=True)
     return Product(pa.concat_tables([kept, with_column(made, "work_key", [keys[u] for u in units], kept.schema)]), computed=len(todo))
+
+
+def _terms(step: Step) -> SqliteStore:
+    """Analysed texts, a cache that is safe to delete; one file for each state of the code and the libraries that make them."""
+    code = digest(SourceTree().module_hash("rag_eval_assets.retrieval.bm25"), metadata.version("bm25s"), metadata.version("PyStemmer"))
+    return SqliteStore(step.folder.stores / f"terms-{code[:8]}.sqlite")
 
 
 def _embed(step: Step, name: str, texts: Sequence[str]) -> np.ndarray | None:

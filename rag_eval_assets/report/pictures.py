@@ -91,8 +91,12 @@ def _draw(title: str, inches: float, paint: Callable[[Figure], None]) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # drawn as a box: the table beside it has the name
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
-        figure = Figure(figsize=(_WIDTH, inches), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, inches), layout="constrained", dpi=72)  # the dots of SVG
         paint(figure)
+        # Saving would lay the figure out twice, each time as dear as drawing it.
+        if figure.axes:
+            figure.get_layout_engine().execute(figure)
+        figure.set_layout_engine("none")
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _themed(out.getvalue(), title)

@@ -12,11 +12,14 @@ import re
 import time
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rag_eval_assets.retrieval.ordering import Hits, Mask, best_first
+
+if TYPE_CHECKING:
+    from ingestion.dedup import ContentStore
 
 LANGUAGES: dict[str, str] = {
     "da": "danish",
@@ -38,6 +41,7 @@ _WORD = re.compile(r"(?u)\b\w\w+\b")  # the words of scikit-learn and bm25s, whi
 _STOP_LISTS = {"english": "STOPWORDS_EN"}
 ANALYSERS = ("by_language", "english", "dutch", "german", "plain")
 PLAIN = "plain"
+KEPT_AT_ONCE = 1024  # texts analysed between two writes of the store
 
 
 def analyser_of(analyser: str, language: str) -> str:
@@ -59,6 +63,28 @@ def analyse(texts: Sequence[str], languages: Sequence[str], analyser: str) -> li
         known = term_of[name]
         terms.append([term for word in _WORD.findall(unicodedata.normalize("NFC", text).lower()) if (term := known[word])])
     return terms
+
+
+def analyse_known(
+    texts: Sequence[str], text_sha256: Sequence[str], languages: Sequence[str], analyser: str, store: ContentStore | None
+) -> list[list[str]]:
+    """`analyse` for texts that return with every sync: those that `store` holds are not analysed again.
+
+    The store belongs to one state of this module and its libraries; its keys name analyser and text.
+    """
+    if store is None:
+        return analyse(texts, languages, analyser)
+    keys = [f"{analyser_of(analyser, language)}/{sha256}" for language, sha256 in zip(languages, text_sha256, strict=True)]
+    terms = {key: blob.decode().split() for key, blob in store.get_many(keys).items()}
+    new = [at for key, at in {key: at for at, key in enumerate(keys)}.items() if key not in terms]
+    for start in range(0, len(new), KEPT_AT_ONCE):
+        part = new[start : start + KEPT_AT_ONCE]
+        made = dict(
+            zip([keys[at] for at in part], analyse([texts[at] for at in part], [languages[at] for at in part], analyser), strict=True)
+        )
+        store.put_many({key: " ".join(words).encode() for key, words in made.items()})
+        terms |= made
+    return [terms[key] for key in keys]
 
 
 class _Terms(dict[str, str]):

@@ -11,19 +11,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.retrieval.bm25 import Bm25Index, analyse
+from rag_eval_assets.retrieval.bm25 import Bm25Index, analyse, analyse_known
 from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors
 from rag_eval_assets.retrieval.filters import check_filters, entitled, passes, predicate
 from rag_eval_assets.retrieval.fusion import DuplicateIds, rrf
 from rag_eval_assets.retrieval.ordering import Hits, Mask
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, TABLES
+
+if TYPE_CHECKING:
+    from ingestion.dedup import ContentStore
 
 KINDS = ("bm25", "dense", "rrf")
 _TABLE = TABLES["retrieval_runs"].schema
@@ -69,6 +72,7 @@ def run_retrievers(
     depth: int,
     embed_queries: EmbedQueries,
     threads: int,
+    terms: ContentStore | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Rankings of exactly the pairs in `todo` (retriever to question ids), in the schema `SCHEMA`, in the table's order.
@@ -77,7 +81,8 @@ def run_retrievers(
     unique_documents. A ranking holds at most `depth` chunks that the question's caller may read and its filter lets through,
     both applied before ranking. Ties: score as float32 descending, then chunk id descending. `known` holds rankings made
     before, read where a fusion needs a lane that is not in `todo`. `embed_queries(embedder, texts)` gives unit vectors, or None
-    where the embedder is not there. `threads` bounds the graph searches; matrix products use the threads of NumPy's BLAS.
+    where the embedder is not there. `threads` bounds the graph searches; matrix products use the threads of NumPy's BLAS. `terms`
+    keeps the analysed chunks for the next call.
 
     A pair without hits has one row of rank 0: ok/empty_ranking where nothing was found, not_applicable/no_embedder where
     vectors are not there, failed with a reason where the question broke, missing/missing_run where a fusion's lane was not run.
@@ -94,7 +99,7 @@ def run_retrievers(
 
     corpus = _Corpus(chunks, documents)
     progress = _Progress(sum(map(len, wanted.values())), on_done)
-    lanes = _Lanes(corpus, embeddings, embed_queries, by_id, depth, threads, progress)
+    lanes = _Lanes(corpus, embeddings, embed_queries, by_id, depth, threads, terms, progress)
     outcomes: dict[str, dict[str, _Outcome]] = {}
     for name, ids in wanted.items():
         if by_name[name].kind != "rrf":
@@ -155,6 +160,7 @@ class _Lanes:
     questions: Mapping[str, Row]
     depth: int
     threads: int
+    terms: ContentStore | None
     progress: _Progress
     _terms: dict[str, list[list[str]]] = field(default_factory=dict)
 
@@ -164,7 +170,8 @@ class _Lanes:
     def _bm25(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, _Outcome]:
         analyser = spec.parameters["analyser"]
         if analyser not in self._terms:
-            self._terms[analyser] = analyse(self.corpus.table["text"].to_pylist(), self.corpus.languages(), analyser)
+            texts, hashes = (self.corpus.table[name].to_pylist() for name in ("text", "text_sha256"))
+            self._terms[analyser] = analyse_known(texts, hashes, self.corpus.languages(), analyser, self.terms)
         asked = [self.questions[i] for i in ids]
         queries = analyse([question["text"] for question in asked], [question["language"] for question in asked], analyser)
         index = Bm25Index(self._terms[analyser], k1=spec.parameters["k1"], b=spec.parameters["b"])

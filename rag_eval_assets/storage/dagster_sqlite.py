@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import sqlalchemy as db
+from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
 from dagster._core.storage.runs import SqliteRunStorage
@@ -31,19 +32,14 @@ from dagster._core.storage.sqlite_storage import (
 )
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.pool import NullPool
 
 RUN_ENGINES = 8
 """Run databases whose engines are kept; a sync writes one at a time, a page of the UI reads a few."""
 
 
-def _engine(url: str, *, keep_open: bool) -> Engine:
-    """An engine that syncs at checkpoints. A killed process loses nothing; a power cut may lose the last events, which `sync` reports anew.
-
-    A database that is watched through its file is closed after each use: only then does the file change.
-    """
-    pool: dict[str, Any] = {} if keep_open else {"poolclass": NullPool}
-    engine = db.create_engine(url, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}, **pool)
+def _engine(url: str) -> Engine:
+    """An engine that syncs at checkpoints: a kill loses nothing, a power cut perhaps the last events, which `sync` reports anew."""
+    engine = db.create_engine(url, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
 
     @db.event.listens_for(engine, "connect")
     def _(connection: Any, _: Any) -> None:
@@ -71,9 +67,14 @@ class WarmEventLogStorage(SqliteEventLogStorage):
             with engine.begin() as connection:
                 yield connection
 
+    def store_event(self, event: EventLogEntry) -> None:
+        super().store_event(event)
+        # The UI watches this file; what stands in the write-ahead log alone does not change it.
+        os.utime(self.path_for_shard(event.run_id))
+
     def _engine(self, shard: str) -> Engine:
         if shard not in self._engines:
-            self._engines[shard] = _engine(self.conn_string_for_shard(shard), keep_open=shard == INDEX_SHARD_NAME)
+            self._engines[shard] = _engine(self.conn_string_for_shard(shard))
         self._engines.move_to_end(shard)
         runs = [name for name in self._engines if name != INDEX_SHARD_NAME]
         for name in runs[:-RUN_ENGINES]:
@@ -95,7 +96,8 @@ class WarmEventLogStorage(SqliteEventLogStorage):
                 temporary.unlink()
             return
         self._initdb(engine)
-        if new and not path.with_name(f"{path.name}-wal").exists():
+        if new:
+            engine.dispose()  # the last connection takes the write-ahead log with it
             type(self)._template = path.read_bytes()
 
     def dispose(self) -> None:
@@ -108,7 +110,7 @@ class WarmRunStorage(SqliteRunStorage):
     """One engine for the runs."""
 
     def __init__(self, conn_string: str, inst_data: ConfigurableClassData | None = None) -> None:
-        self._warm = _engine(conn_string, keep_open=True)
+        self._warm = _engine(conn_string)
         super().__init__(conn_string, inst_data)
 
     @contextmanager
@@ -125,7 +127,7 @@ class WarmScheduleStorage(SqliteScheduleStorage):
     """One engine for schedules and sensors."""
 
     def __init__(self, conn_string: str, inst_data: ConfigurableClassData | None = None) -> None:
-        self._warm = _engine(conn_string, keep_open=True)
+        self._warm = _engine(conn_string)
         super().__init__(conn_string, inst_data)
 
     @contextmanager
@@ -146,7 +148,7 @@ class WarmSqliteStorage(DagsterSqliteStorage):
         self._run_storage = WarmRunStorage.from_local(_runs_directory(base_dir))
         self._event_log_storage = WarmEventLogStorage(_event_logs_directory(base_dir))
         self._schedule_storage = WarmScheduleStorage.from_local(_schedule_directory(base_dir))
-        super(DagsterSqliteStorage, self).__init__()
+        super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
         self._inst_data = inst_data
 
     @classmethod
