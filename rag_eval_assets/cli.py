@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Column
 from rich.table import Table as Grid
 
 from rag_eval_assets.settings import Folder
@@ -36,6 +37,7 @@ app.add_typer(baseline_app, name="baseline")
 app.add_typer(import_app, name="import")
 out, err = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
 FAILED, BAD_INPUT, BLOCKED, INTERRUPTED = 1, 2, 3, 130
+WIDE = 10_000  # columns of a pipe: a reason is one line, for grep
 
 
 class Context:
@@ -141,6 +143,10 @@ def sync(
         out.print("Nothing is stale: no run started.")
     else:
         out.print(f"{len(report.materialized)} asset partitions materialized in {len(report.runs)} runs.")
+    from rag_eval_assets.report.stories import losses
+
+    for line in losses(context.obj):
+        out.print(escape(line))
     _tell_gates(context.obj)
 
 
@@ -185,11 +191,11 @@ def status(
         rows = [{"asset": n.asset, "partition": n.partition, "state": s.state, "reasons": list(s.reasons)} for n, s in statuses.items()]
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
         return
-    grid = Grid("asset", "partition", "state", "why", box=None, pad_edge=False)
+    grid = Grid("asset", "partition", "state", Column("why", overflow="fold"), box=None, pad_edge=False)
     for node, found in statuses.items():
         style = {"fresh": "green", "missing": "red", "stale": "yellow"}[found.state]
         grid.add_row(node.asset, node.partition or "", f"[{style}]{found.state}[/{style}]", escape("; ".join(found.reasons)))
-    out.print(grid)
+    out.print(grid, soft_wrap=False, crop=False, width=None if out.is_terminal else WIDE)
     counts = {state: sum(s.state == state for s in statuses.values()) for state in ("fresh", "missing", "stale")}
     out.print(", ".join(f"{n} {state}" for state, n in counts.items()))
 
@@ -257,11 +263,16 @@ def sample(
 
 
 @baseline_app.command("save")
-def baseline_save(context: typer.Context, name: str, system: str) -> None:
+def baseline_save(
+    context: typer.Context,
+    name: str,
+    system: str,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a baseline of that name.")] = False,
+) -> None:
     """Keep a system's scores under a name, to compare later candidates with."""
     from rag_eval_assets.snapshots import save_snapshot
 
-    out.print(escape(str(save_snapshot(context.obj, name, system))))
+    out.print(escape(str(save_snapshot(context.obj, name, system, replace=replace))))
 
 
 @import_app.command("beir")
@@ -307,7 +318,7 @@ def _typed_errors() -> tuple[type[Exception], ...]:
 
     return (
         CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,
-        FileNotFoundError, LookupError, duckdb.Error,
+        FileNotFoundError, FileExistsError, LookupError, duckdb.Error,
     )  # fmt: skip
 
 

@@ -568,10 +568,11 @@ def read_baselines(folder: Path) -> list[Row]:
     return ordered
 
 
-def save_baseline(folder: Path, name: str, rows: Iterable[Row]) -> Path:
-    """Write rows of `baselines` as folder/<name>.parquet, atomically, over a baseline of that name; the file written.
+def save_baseline(folder: Path, name: str, rows: Iterable[Row], *, replace: bool = False) -> Path:
+    """Write rows of `baselines` as folder/<name>.parquet, atomically; the file written.
 
-    Raises GoldenError for a name that is no file name or rows that do not fit the table.
+    Raises GoldenError for a name that is no file name or rows that do not fit the table, FileExistsError for a baseline that is there
+    unless `replace`.
     """
     if not _BASELINE_NAME.fullmatch(name):
         raise GoldenError(f"baseline {name!r}: use lower case letters and digits, and '.', '-', '_' after the first")
@@ -580,9 +581,11 @@ def save_baseline(folder: Path, name: str, rows: Iterable[Row]) -> Path:
         table.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise GoldenError(f"baseline {name!r}: rows do not fit the table: {error}") from error
+    path: Path = folder / f"{name}.parquet"
+    if path.exists() and not replace:
+        raise FileExistsError(f"{path}: baseline {name!r} is there; choose another name, or pass --replace")
     folder.mkdir(parents=True, exist_ok=True)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    path: Path = folder / f"{name}.parquet"
     _replace(path, sink.getvalue().to_pybytes())
     return path

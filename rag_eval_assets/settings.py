@@ -10,11 +10,15 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 from zoneinfo import ZoneInfo, available_timezones
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 DATA_VARIABLE = "RAG_EVAL_DATA"
 STATE_FOLDER = ".rag_eval"
@@ -403,7 +407,31 @@ def _problems(error: ValidationError) -> Iterator[tuple[Sequence[int | str], str
         if isinstance(unresolved, UnresolvedNames):
             yield from ((location, ".".join(location), text) for location, text in unresolved.problems)
         else:
-            yield problem["loc"], ".".join(map(str, problem["loc"])) or "settings", problem["msg"]
+            yield problem["loc"], ".".join(map(str, problem["loc"])) or "settings", _told(problem)
+
+
+def _told(problem: ErrorDetails) -> str:
+    """A problem with its mend, where pydantic tells the fault alone."""
+    if problem["type"] == "extra_forbidden":
+        return f"no such setting; known: {', '.join(_fields_at(problem['loc'][:-1]))}"
+    if problem["type"] == "missing":
+        return "is required: write it (README.md has the smallest evaluation.yaml)"
+    return problem["msg"].removeprefix("Value error, ")
+
+
+def _fields_at(location: Sequence[int | str]) -> list[str]:
+    """Settings that may stand at a location."""
+    kind: Any = Settings
+    for part in location:
+        kind = kind.model_fields[part].annotation if hasattr(kind, "model_fields") else _held(kind)
+        if get_origin(kind) in (Union, UnionType):
+            kind = _held(kind)
+    return list(kind.model_fields)
+
+
+def _held(kind: Any) -> Any:
+    """What a mapping, a tuple or an optional field holds."""
+    return next(held for held in reversed(get_args(kind)) if held not in (NoneType, ...))
 
 
 def _doubled_keys(node: yaml.Node | None) -> Iterator[yaml.Node]:

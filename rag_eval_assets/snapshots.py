@@ -15,8 +15,12 @@ from rag_eval_assets.storage.sync import open_catalogue
 from rag_eval_assets.storage.versions import canonical_json
 
 
-def save_snapshot(folder: Folder, name: str, system: str) -> Path:
-    """Save the scores of `system` as baselines/<name>.parquet. Raises LookupError for an unknown system, FileNotFoundError unscored."""
+def save_snapshot(folder: Folder, name: str, system: str, *, replace: bool = False) -> Path:
+    """Save the scores of `system` as baselines/<name>.parquet.
+
+    Raises LookupError for an unknown system, FileNotFoundError for an unscored one, FileExistsError for a name that is taken, unless
+    `replace`.
+    """
     if system not in folder.settings.systems:
         raise LookupError(f"no system {system!r}; known: {', '.join(folder.settings.systems)}")
     catalogue = open_catalogue(folder)
@@ -34,4 +38,4 @@ def save_snapshot(folder: Folder, name: str, system: str) -> Path:
         }
         for row in scores.to_pylist()
     ]
-    return save_baseline(folder.baselines, name, rows)
+    return save_baseline(folder.baselines, name, rows, replace=replace)

@@ -47,7 +47,8 @@ def test_the_smallest_folder_needs_parsers_chunkings_retrievers_and_systems_only
     found = read(tmp_path, MINIMAL)
     assert (found.tokenizer, found.sweep.margin, found.nightly.cron) == ("cl100k_base", 0.02, "0 2 * * *")
     assert complaint(tmp_path, "") == [
-        f"evaluation.yaml:1: {name}: Field required" for name in ("parsers", "parser_of", "chunkings", "retrievers", "systems")
+        f"evaluation.yaml:1: {name}: is required: write it (README.md has the smallest evaluation.yaml)"
+        for name in ("parsers", "parser_of", "chunkings", "retrievers", "systems")
     ]
 
 
@@ -58,19 +59,20 @@ def test_the_sample_folder_and_the_repository_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("depth: 10", "depht: 10", "15: systems.first.depht: Extra inputs are not permitted"),
+        ("depth: 10", "depht: 10", "15: systems.first.depht: no such setting; known: chunking, retriever, "),
         ("depth: 10", "depth: 0", "15: systems.first.depth: Input should be greater than or equal to 1"),
         ("depth: 10", "depth: many", "15: systems.first.depth: Input should be a valid integer"),
-        ("depth: 10", "depth: 10\n    top_k: 11", "12: systems.first: Value error, top_k 11 is over depth 10"),
+        ("depth: 10", "depth: 10\n    top_k: 11", "12: systems.first: top_k 11 is over depth 10"),
         ("kind: bm25}", "kind: bm52}", "9: retrievers.bm25.kind: Input should be 'bm25', 'dense' or 'rrf'"),
-        ("kind: bm25}", "kind: rrf}", "9: retrievers.bm25: Value error, 'of' names the fused retrievers"),
+        ("kind: bm25}", "kind: rrf}", "9: retrievers.bm25: 'of' names the fused retrievers"),
+        ("{strategy: whole}", "{strategy: whole, pages: 2}", "7: chunkings.1.pages: no such setting; known: strategy, size, overlap"),
         ("{strategy: whole}", "{strategy: [whole]}", "7: chunkings.1.strategy: Input should be a valid string"),
         ("classes: [text]", "classes: []", "2: parsers.text.classes: Tuple should have at least 1 item"),
-        ("parsers:", "colour: red\nparsers:", "1: colour: Extra inputs are not permitted"),
-        ("parsers:", "scoring: {ks: [5, 0]}\nparsers:", "1: scoring.ks: Value error, cut-offs must be positive"),
-        ("parsers:", "scoring: {ks: [5, 5]}\nparsers:", "1: scoring.ks: Value error, cut-offs must be positive and differ"),
-        ("parsers:", "nightly: {timezone: Mars/Base}\nparsers:", "1: nightly.timezone: Value error, 'Mars/Base' is no IANA"),
-        ("parsers:", "gates: {g: {source: ann_recall, metric: recall}}\nparsers:", "1: gates.g: Value error, give exactly one of"),
+        ("parsers:", "colour: red\nparsers:", "1: colour: no such setting; known: name, "),
+        ("parsers:", "scoring: {ks: [5, 0]}\nparsers:", "1: scoring.ks: cut-offs must be positive"),
+        ("parsers:", "scoring: {ks: [5, 5]}\nparsers:", "1: scoring.ks: cut-offs must be positive and differ"),
+        ("parsers:", "nightly: {timezone: Mars/Base}\nparsers:", "1: nightly.timezone: 'Mars/Base' is no IANA"),
+        ("parsers:", "gates: {g: {source: ann_recall, metric: recall}}\nparsers:", "1: gates.g: give exactly one of"),
         ("parsers:", "gates: {G: {source: ann_recall, metric: r, at_least: 1}}\nparsers:", "1: gates.G.[key]: String should match"),
     ],
 )  # fmt: skip

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator, Sequence
+from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
@@ -28,7 +29,13 @@ Rows = list[dict[str, Any]]
 
 _AHEAD = 32  # tasks queued a worker: enough to keep it busy, few enough that closing early wastes little
 _ATTEMPTS = 2
+_LOOK = 1.0  # seconds between two looks at whether workers live
+_STILLBORN = 8  # workers started one after the other, each for every worker wanted, without a result between
 _BLOCK = 1024 * 1024
+
+
+class WorkerError(RuntimeError):
+    """Worker processes cannot be started at all: no file's fault."""
 
 
 class ParserModule(Protocol):
@@ -132,7 +139,7 @@ def run_isolated(
     """Parse files with `module` in worker processes and yield each file's rows, in order.
 
     A worker that dies or overruns is replaced; its file becomes a failed row (timeout, memory, crashed). Closing the iterator
-    stops the workers.
+    stops the workers. Raises WorkerError where no worker comes to life.
     """
     from pebble import ProcessExpired
 
@@ -148,6 +155,8 @@ def run_isolated(
                     queue.append((waiting[0], workforce.pool.schedule(_work, args=(waiting[0], options), timeout=seconds)))
                     waiting.popleft()
                 request, future = queue[0]
+                while not futures.wait([future], timeout=_LOOK).done:
+                    workforce.check()
                 rows: Rows = future.result()
             except TimeoutError:
                 rows = failed_rows(request, "timeout", f"over the limit of {seconds:g} s for one file", seconds)
@@ -168,6 +177,7 @@ def run_isolated(
             except Exception as error:  # noqa: BLE001 - rows that cannot travel back: this file's failure, not the run's
                 rows = failed_rows(request, "memory" if _is_memory(error) else "crashed", f"{type(error).__name__}: {error}")
             attempts = 0
+            workforce.context.barren = 0
             queue.popleft()
             yield rows
     finally:
@@ -180,8 +190,11 @@ class _Spawning(SpawnContext):
     def __init__(self) -> None:
         super().__init__()
         self.born: list[SpawnProcess] = []
+        self.barren = 0
+        """Processes started since the last result."""
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
+        self.barren += 1
         self.born.append(SpawnProcess(*args, **kwargs))
         return self.born[-1]
 
@@ -192,6 +205,15 @@ class _Workers:
 
     pool: Any
     context: _Spawning
+    wanted: int
+
+    def check(self) -> None:
+        """Raise WorkerError where worker after worker died before it took a file: the pool would start them for ever."""
+        if self.context.barren > _STILLBORN * self.wanted:
+            raise WorkerError(
+                f"{self.context.barren} parser workers ended before they took a file. A worker imports the script that started it: keep "
+                "what the script does under 'if __name__ == \"__main__\":'"
+            )
 
     @classmethod
     def start(cls, module: str, workers: int, threads: int, megabytes: int) -> _Workers:
@@ -199,7 +221,7 @@ class _Workers:
 
         context = _Spawning()
         pool = ProcessPool(max_workers=workers, initializer=_start_worker, initargs=(module, threads, megabytes), context=context)
-        return cls(pool, context)
+        return cls(pool, context, workers)
 
     def stop(self) -> None:
         """Stop the pool, and workers that were being started meanwhile: the pool forgets those, and they would die aloud."""

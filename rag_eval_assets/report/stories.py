@@ -13,6 +13,10 @@ from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.sync import open_catalogue
+from rag_eval_assets.tables import FAILED
+
+NAMED = 5
+"""Files and questions that `losses` names before it counts."""
 
 
 def lineage(folder: Folder, name: str, partition: str | None) -> Iterator[str]:
@@ -52,6 +56,29 @@ def lineage(folder: Folder, name: str, partition: str | None) -> Iterator[str]:
     if name == "source_documents" or AssetPartition("source_documents") in seen:
         for row in catalogue.read(AssetPartition("source_documents"))[0].to_pylist():
             yield f"    {row['doc_id']}  sha256 {row['sha256'][:12]}  {row['bytes']} bytes"
+
+
+def losses(folder: Folder) -> Iterator[str]:
+    """What the tables of the last sync lack that a person may not expect: files that gave no text, quotations that no text holds."""
+    catalogue = open_catalogue(folder)
+
+    def table(name: str) -> list[dict[str, Any]]:
+        node = AssetPartition(name)
+        return catalogue.read(node)[0].to_pylist() if catalogue.footer(node) is not None else []
+
+    documents = table("documents")
+    unread = [f"{row['doc_id']} ({row['reason']})" for row in documents if row["status"] == FAILED]
+    if unread:
+        yield f"{len(unread)} of {len(documents)} files gave no text: {_few(unread)}"
+    quoted = [row for row in table("golden_evidence") if row["quotation"] is not None]
+    place = {row["question_id"]: f"{row['file']}:{row['line']}" for row in table("golden_questions")}
+    lost = [f"{row['question_id']} ({place[row['question_id']]}) in {row['doc_id']}" for row in quoted if row["match"] == "none"]
+    if lost:
+        yield f"{len(lost)} of {len(quoted)} quotations are not in their document's text: {_few(lost)}"
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def _rows(catalogue: Catalogue, node: AssetPartition, question_id: str) -> list[dict[str, Any]]:

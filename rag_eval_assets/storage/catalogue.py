@@ -113,7 +113,7 @@ class Catalogue:
         except FileNotFoundError:
             raise FileNotFoundError(f"{node} is not there ({path}): materialize it, or run 'rag-eval sync'") from None
         except (TornFileError, ContractError) as error:
-            raise type(error)(f"{path}: {error}. Delete the file and run 'rag-eval sync'.") from error
+            raise type(error)(f"{path}: {error}. Run 'rag-eval sync', which makes it anew.") from error
 
     def previous(self, node: AssetPartition) -> pa.Table | None:
         """The table as it stands, for row reuse; None where it is absent, torn or of another schema."""

@@ -40,7 +40,7 @@ def verify_tables(folder: Folder) -> list[Problem]:
         try:
             footer = catalogue.verify(node)
         except (TornFileError, ContractError) as error:
-            problems.append(Problem("torn", str(error), "Delete the file and run 'rag-eval sync'."))
+            problems.append(Problem("torn", str(error), "Run 'rag-eval sync'."))
             expected.discard(node)
             continue
         if footer is not None:
