@@ -96,7 +96,7 @@ def _draw(title: str, inches: float, paint: Callable[[Figure], None]) -> bytes:
         # Saving would lay the figure out twice, each time as dear as drawing it.
         if figure.axes:
             figure.get_layout_engine().execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _themed(out.getvalue(), title)

@@ -12,6 +12,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,14 +116,14 @@ class Bm25Index:
 
     def __init__(self, terms: Sequence[Sequence[str]], *, k1: float, b: float) -> None:
         self._index: Any = None
-        vocabulary = {term: number for number, term in enumerate(sorted({term for words in terms for term in words}))}
+        vocabulary = {term: number for number, term in enumerate(sorted(set(chain.from_iterable(terms))))}
         if vocabulary:
             import bm25s
 
             # The library sets its own logger to DEBUG, which would fill the log of every run.
             logging.getLogger("bm25s").setLevel(logging.WARNING)
             self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
-            numbers = [[vocabulary[term] for term in words] for words in terms]
+            numbers = [list(map(vocabulary.__getitem__, words)) for words in terms]
             self._index.index((numbers, vocabulary), show_progress=False)
 
     def search(self, query: Sequence[str], eligible: Mask | None, depth: int) -> Hits:

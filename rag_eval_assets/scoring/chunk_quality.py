@@ -11,7 +11,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -226,9 +226,9 @@ def _cuts(index: Mapping[str, _Chunks], documents: Mapping[str, _Document]) -> l
         chunks = index[doc_id]
         for measure, spans in _structures(document).items():
             found[measure] += [not chunks.holds_whole(span) for span in spans]
-        starts, ends = _sentence_edges(document)
+        edges = _SentenceEdges(document)
         trimmed = (_trimmed(document.text, span) for span in chunks.spans)
-        found["sentences_cut"] += [start not in starts or end not in ends for start, end in trimmed]
+        found["sentences_cut"] += [not (edges.starts_at(start) and edges.ends_at(end)) for start, end in trimmed]
     return [_share(name, sum(cuts), len(cuts), reason="nothing_to_measure") for name, cuts in found.items()]
 
 
@@ -258,18 +258,41 @@ def _structures(document: _Document) -> dict[str, list[Span]]:
     return {"tables_cut": tables, "lists_cut": lists, "numbered_sections_cut": numbered}
 
 
-def _sentence_edges(document: _Document) -> tuple[set[int], set[int]]:
-    """Where a chunk may start and end without cutting a sentence: at sentences, elements, and the rows of tables."""
-    text = document.text
-    starts, ends = set(), set()
-    areas = [(e["start"], e["end"], _ROW_END if e["category"] == "Table" else _SENTENCE_END) for e in document.elements]
-    for first, last, pattern in areas or [(0, len(text), _SENTENCE_END)]:
-        inner = (match.end() for match in pattern.finditer(text, first, last))
-        for span in pairwise([first, *inner, last]):
-            start, end = _trimmed(text, span)
-            starts.add(start)
-            ends.add(end)
-    return starts, ends
+class _SentenceEdges:
+    """Where a chunk may start and end without cutting a sentence: at sentences, elements, and the rows of tables.
+
+    Only the elements in which a chunk starts or ends are looked into.
+    """
+
+    def __init__(self, document: _Document) -> None:
+        self._text = document.text
+        self._areas = [(e["start"], e["end"], e["category"]) for e in document.elements] or [(0, len(document.text), "Text")]
+        self._firsts = [area[0] for area in self._areas]
+        self._longest = max(end - start for start, end, _ in self._areas)
+        self._known: dict[int, tuple[set[int], set[int]]] = {}
+
+    def starts_at(self, position: int) -> bool:
+        return any(position in self._edges(at)[0] for at in self._around(position))
+
+    def ends_at(self, position: int) -> bool:
+        return any(position in self._edges(at)[1] for at in self._around(position))
+
+    def _around(self, position: int) -> Iterator[int]:
+        """Areas that hold a position or touch it."""
+        at = bisect_right(self._firsts, position)
+        while at > 0 and self._firsts[at - 1] >= position - self._longest:
+            at -= 1
+            if position <= self._areas[at][1]:
+                yield at
+
+    def _edges(self, at: int) -> tuple[set[int], set[int]]:
+        if at not in self._known:
+            first, last, category = self._areas[at]
+            pattern = _ROW_END if category == "Table" else _SENTENCE_END
+            inner = (match.end() for match in pattern.finditer(self._text, first, last))
+            spans = [_trimmed(self._text, span) for span in pairwise([first, *inner, last])]
+            self._known[at] = {start for start, _ in spans}, {end for _, end in spans}
+        return self._known[at]
 
 
 def _trimmed(text: str, span: Span) -> Span:
