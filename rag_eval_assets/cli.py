@@ -322,12 +322,30 @@ def _typed_errors() -> tuple[type[Exception], ...]:
     )  # fmt: skip
 
 
-def main() -> None:
-    """Entry point: typed errors become one message and exit code 2."""
+def _exit_code() -> int:
+    """Run the command; typed errors become one message and exit code 2."""
     try:
         app()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
         if not isinstance(error, _typed_errors()):
             raise
         err.print(f"[red]error[/red] {escape(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))}")
-        raise SystemExit(BAD_INPUT) from None
+        return BAD_INPUT
+    return 0
+
+
+def main() -> None:
+    """Entry point. Everything is written and closed when a command returns, so the interpreter's end is skipped.
+
+    Python ends threads that still wait for it by unwinding them, which C++ libraries answer with an abort: a sync that had done
+    all its work would end with exit code 134.
+    """
+    code = _exit_code()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        pass  # the reader, head for one, has seen enough
+    os._exit(code)

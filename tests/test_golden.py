@@ -393,6 +393,15 @@ def test_a_saved_baseline_is_read_back_in_the_order_of_its_key(tmp_path: Path) -
     assert read_baselines(tmp_path / "baselines") == [score("q1", "another"), score("q1", value=None), score("q2")]
 
 
+def test_a_baseline_is_overwritten_only_when_that_is_asked_for(tmp_path: Path) -> None:
+    save_baseline(tmp_path, "first", [score("q1")])
+    with pytest.raises(FileExistsError, match=r"first\.parquet: baseline 'first' is there; choose another name, or pass --replace"):
+        save_baseline(tmp_path, "first", [score("q2")])
+    assert read_baselines(tmp_path) == [score("q1")]
+    save_baseline(tmp_path, "first", [score("q2")], replace=True)
+    assert read_baselines(tmp_path) == [score("q2")]
+
+
 def test_no_baselines_folder_is_no_baselines(tmp_path: Path) -> None:
     assert read_baselines(tmp_path / "baselines") == []
 

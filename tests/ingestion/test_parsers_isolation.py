@@ -98,6 +98,22 @@ def test_each_way_to_die_is_a_typed_row_and_the_other_files_are_parsed(make: Mak
     assert capfd.readouterr() == ("", ""), "a worker wrote to the caller's output"
 
 
+def test_workers_that_never_live_are_one_error_with_the_mend_and_no_endless_loop(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("fine")
+    script = tmp_path / "script.py"  # unguarded: each worker imports it and starts workers of its own, which Python forbids
+    script.write_text(
+        "from pathlib import Path\n"
+        "from ingestion.parsers.elements import ParseOptions, ParseRequest\n"
+        "from ingestion.parsers.isolation import run_isolated\n"
+        f"asked = [ParseRequest('a.txt', Path({str(tmp_path / 'a.txt')!r}), 'text/plain', 'text', '0')]\n"
+        "print(list(run_isolated('ingestion.parsers.pymupdf_text', asked, ParseOptions(), workers=1, seconds=30, megabytes=256)))\n"
+    )
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith("ingestion.parsers.isolation.WorkerError: 9 parser workers ended before")
+    assert 'if __name__ == "__main__":' in ended.stderr
+
+
 def test_a_hanging_file_is_a_timeout_and_its_neighbours_are_not_waited_for(make: Make) -> None:
     requests = [make("hang.txt", "hang"), *(make(f"{i}.txt", "fine") for i in range(5))]
     limits = ParseLimits(workers=2, seconds=1.0, megabytes=256)

@@ -76,6 +76,48 @@ def test_a_mistake_in_sql_or_in_the_name_of_a_baseline_is_one_error_and_no_trace
         assert "Traceback" not in said
 
 
+def test_a_baseline_that_is_there_is_kept_unless_told_otherwise(synced: Folder) -> None:
+    rag_eval(synced, "baseline", "save", "june", "first")
+    assert "pass --replace" in rag_eval(synced, "baseline", "save", "june", "first", code=2)
+    rag_eval(synced, "baseline", "save", "june", "first", "--replace")
+
+
+def test_sync_ends_with_the_files_that_gave_no_text_and_the_quotations_that_no_text_holds(synced: Folder) -> None:
+    (synced.corpus / "empty.md").write_text("")
+    lost = {**QUESTIONS[0], "evidence": [{"group": "g1", "document": "returns.md", "quotation": "Zebras graze near the old windmill."}]}
+    write_questions(synced.path, [lost, *QUESTIONS[1:]])
+    said = rag_eval(synced, "sync", "--select", "golden_evidence").replace("\n", " ")
+    assert "1 of 7 files gave no text: empty.md (empty_file)" in said
+    assert "1 of 8 quotations are not in their document's text: q1 (questions.jsonl:1) in returns.md" in said
+
+
+def test_a_reason_in_a_pipe_is_one_line(synced: Folder) -> None:
+    systems = {**SETTINGS["systems"], "first": {**SETTINGS["systems"]["first"], "top_k": 2}}
+    from tests.integration.conftest import CHANGES
+
+    write_settings(synced.path, {**CHANGES, "systems": systems})
+    (line,) = [line for line in rag_eval(synced, "status").splitlines() if line.startswith("system_specs") and "first" in line]
+    assert "input: files changed" in line
+    assert "…" not in line
+
+
+def test_the_smallest_folder_of_the_readme_runs(tmp_path: Path) -> None:
+    written = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    blocks = {kind: written.split(f"```{kind}\n")[1].split("```")[0] for kind in ("yaml", "json")}
+    folder = Folder(tmp_path / "smallest")
+    evidence = json.loads(blocks["json"])["evidence"][0]
+    document = folder.corpus / evidence["document"]
+    document.parent.mkdir(parents=True)
+    document.write_text(f"# Pump P1\n\n{evidence['quotation']} Use grease no. 2.\n")
+    folder.golden.mkdir()
+    (folder.golden / "questions.jsonl").write_text(blocks["json"])
+    (folder.path / "evaluation.yaml").write_text(blocks["yaml"])
+    said = rag_eval(folder, "sync")
+    assert "asset partitions materialized" in said
+    assert "not in their document's text" not in said
+    assert "pumps/p1.md" in rag_eval(folder, "inspect", "q1")
+
+
 def test_inspect_shows_lineage_up_to_the_source_files(synced: Folder) -> None:
     said = rag_eval(synced, "inspect", "chunks", "whole")
     assert said.startswith("chunks[whole]: data ")

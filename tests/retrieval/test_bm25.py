@@ -14,7 +14,9 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_assets.retrieval.bm25 import ANALYSERS, LANGUAGES, Bm25Index, analyse
+from rag_eval_assets.resources.stores import SqliteStore
+from rag_eval_assets.retrieval import bm25
+from rag_eval_assets.retrieval.bm25 import ANALYSERS, LANGUAGES, Bm25Index, analyse, analyse_known
 
 WORDS = st.lists(st.sampled_from(["pump", "valve", "seal", "mice", "oil"]), max_size=8)
 
@@ -49,6 +51,27 @@ def test_a_word_said_three_times_counts_three_times() -> None:
     texts = ["mice and other small animals in the barn", "mice mice mice in the barn"]
     index = Bm25Index(analyse(texts, ["en", "en"], "english"), k1=1.2, b=0.0)
     assert index.search(["mice"], None, 2).positions.tolist() == [1, 0]
+
+
+def test_a_text_met_before_is_not_analysed_again_and_each_analyser_keeps_its_own_terms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(tmp_path / "terms.sqlite")
+    texts, languages = ["The pumps leak", "De pompen lekken", "", "The pumps leak", "the of"], ["en", "nl", "en", "nl", "en"]
+    hashes = [str(hash(text)) for text in texts]
+    analysed: list[list[str]] = []
+    plainly = analyse
+    monkeypatch.setattr(bm25, "KEPT_AT_ONCE", 2)
+    monkeypatch.setattr(bm25, "analyse", lambda texts, *rest: analysed.append(list(texts)) or plainly(texts, *rest))
+    for analyser in ("by_language", "plain"):
+        for _ in range(2):
+            assert analyse_known(texts, hashes, languages, analyser, store) == plainly(texts, languages, analyser)
+    # by_language: the third text's English and Dutch terms differ; plain: two equal texts have one entry.
+    assert [len(texts) for texts in analysed] == [2, 2, 1, 2, 2]
+    more = [*texts, "A new pump"]
+    assert analyse_known(more, [*hashes, "new"], [*languages, "en"], "plain", store)[-1] == ["new", "pump"]
+    assert analysed[-1] == ["A new pump"]
+    assert analyse_known(texts, hashes, languages, "english", None) == plainly(texts, languages, "english")
 
 
 def test_each_text_is_analysed_in_its_own_language() -> None:
