@@ -6,11 +6,13 @@ What belongs here: arguments, exit codes and what is printed. What does not: any
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -195,7 +197,7 @@ def status(
     for node, found in statuses.items():
         style = {"fresh": "green", "missing": "red", "stale": "yellow"}[found.state]
         grid.add_row(node.asset, node.partition or "", f"[{style}]{found.state}[/{style}]", escape("; ".join(found.reasons)))
-    out.print(grid, soft_wrap=False, crop=False, width=None if out.is_terminal else WIDE)
+    (out if out.is_terminal else Console(width=WIDE, highlight=False)).print(grid, soft_wrap=False)
     counts = {state: sum(s.state == state for s in statuses.values()) for state in ("fresh", "missing", "stale")}
     out.print(", ".join(f"{n} {state}" for state, n in counts.items()))
 
@@ -328,9 +330,10 @@ def _exit_code() -> int:
         app()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - an unknown one is shown whole, and its process ends like any other
         if not isinstance(error, _typed_errors()):
-            raise
+            traceback.print_exc()
+            return FAILED
         err.print(f"[red]error[/red] {escape(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))}")
         return BAD_INPUT
     return 0
@@ -343,6 +346,7 @@ def main() -> None:
     all its work would end with exit code 134.
     """
     code = _exit_code()
+    atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -155,7 +155,7 @@ class Ann(Strict):
     chunkings: tuple[str, ...] = Field((), description="Chunkings measured beside those that systems use.")
     k: int = Field(10, ge=1)
     hnsw_m: tuple[int, ...] = (16, 32)
-    hnsw_ef_construction: tuple[int, ...] = (200,)
+    hnsw_ef_construction: tuple[int, ...] = (100,)
     hnsw_ef_search: tuple[int, ...] = (16, 64, 128)
     ivf_nlist: tuple[int, ...] = Field((), description="Empty: 4 times the square root of the vectors.")
     ivf_nprobe: tuple[int, ...] = (1, 4, 16)
@@ -415,7 +415,7 @@ def _told(problem: ErrorDetails) -> str:
     if problem["type"] == "extra_forbidden":
         return f"no such setting; known: {', '.join(_fields_at(problem['loc'][:-1]))}"
     if problem["type"] == "missing":
-        return "is required: write it (README.md has the smallest evaluation.yaml)"
+        return "is required" + (" (README.md has the smallest evaluation.yaml)" if len(problem["loc"]) == 1 else "")
     return problem["msg"].removeprefix("Value error, ")
 
 

@@ -47,7 +47,7 @@ def test_the_smallest_folder_needs_parsers_chunkings_retrievers_and_systems_only
     found = read(tmp_path, MINIMAL)
     assert (found.tokenizer, found.sweep.margin, found.nightly.cron) == ("cl100k_base", 0.02, "0 2 * * *")
     assert complaint(tmp_path, "") == [
-        f"evaluation.yaml:1: {name}: is required: write it (README.md has the smallest evaluation.yaml)"
+        f"evaluation.yaml:1: {name}: is required (README.md has the smallest evaluation.yaml)"
         for name in ("parsers", "parser_of", "chunkings", "retrievers", "systems")
     ]
 

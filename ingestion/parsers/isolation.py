@@ -156,12 +156,14 @@ def run_isolated(
                     waiting.popleft()
                 request, future = queue[0]
                 while not futures.wait([future], timeout=_LOOK).done:
-                    workforce.check()
+                    workforce.check(sum(later is not None and later.done() for _, later in queue))
                 rows: Rows = future.result()
             except TimeoutError:
                 rows = failed_rows(request, "timeout", f"over the limit of {seconds:g} s for one file", seconds)
             except ProcessExpired as death:
                 rows = failed_rows(request, *_cause(death.exitcode))
+            except WorkerError:
+                raise
             except (BrokenProcessPool, RuntimeError):
                 # A worker died while none was known to hold a task, so nobody knows whose fault it was: start again from here.
                 waiting.extendleft(reversed([request for request, _ in queue]))
@@ -207,9 +209,12 @@ class _Workers:
     context: _Spawning
     wanted: int
 
-    def check(self) -> None:
-        """Raise WorkerError where worker after worker died before it took a file: the pool would start them for ever."""
-        if self.context.barren > _STILLBORN * self.wanted:
+    def check(self, done: int) -> None:
+        """Raise WorkerError where worker after worker died before it took a file: the pool would start them for ever.
+
+        `done` files ended since the last result was taken; each may have cost a worker.
+        """
+        if self.context.barren - done > _STILLBORN * self.wanted:
             raise WorkerError(
                 f"{self.context.barren} parser workers ended before they took a file. A worker imports the script that started it: keep "
                 "what the script does under 'if __name__ == \"__main__\":'"

@@ -23,6 +23,16 @@ def grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
     return found
 
 
+def row_digests(column: pa.ChunkedArray) -> list[str]:
+    """SHA-256 of the JSON of each value, for columns that are costly as Python objects."""
+    import duckdb
+
+    values = pa.table({"value": column})
+    with duckdb.connect(config={"threads": 1}) as connection:  # one thread: rows stay in order
+        connection.register("given", values)
+        return [digest for (digest,) in connection.sql("SELECT sha256(CAST(to_json(value) AS VARCHAR)) FROM given").fetchall()]
+
+
 def join(kept: pa.Table, made: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Reused rows and new rows as one table of the kept table's schema."""
     if not made:

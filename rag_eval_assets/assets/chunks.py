@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ingestion import tokenizers
 from ingestion.chunking import STRATEGIES, chunk_document
-from rag_eval_assets.assets._rows import join
+from rag_eval_assets.assets._rows import join, row_digests
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures
@@ -27,13 +27,17 @@ def chunks(step: Step, unique_documents: pa.Table) -> Product:
     """The chunks of one chunking, each an exact span of the canonical text."""
     chunking, name = parse_chunking(step.partition), step.settings.tokenizer
     identity = tokenizers.tokenizer_identity(name)
+    named = unique_documents.select(["doc_id", "text_sha256"]).to_pylist()
+    # Only documents to cut become Python objects: their elements are most of the table.
+    elements = row_digests(unique_documents["elements"])
     wanted = {
-        work_key(step.code, identity, step.partition, d["doc_id"], d["text_sha256"], d["elements"]): d for d in unique_documents.to_pylist()
+        work_key(step.code, identity, step.partition, d["doc_id"], d["text_sha256"], digest): at
+        for at, (d, digest) in enumerate(zip(named, elements, strict=True))
     }
     kept, todo = step.reuse(wanted)
-    keys = {d["doc_id"]: key for key, d in wanted.items()}
+    keys = {named[at]["doc_id"]: key for key, at in wanted.items()}
     rows = []
-    for done, document in enumerate(todo, 1):
+    for done, document in enumerate(unique_documents.take(todo).to_pylist(), 1):
         tokens = tokenizers.cached_spans(name, document["text_sha256"], document["text"])
         made = chunk_document(document, tokens, strategy=chunking.strategy, size=chunking.size, overlap=chunking.overlap)
         rows += [{**row, "work_key": keys[document["doc_id"]]} for row in made]

@@ -6,8 +6,8 @@ What belongs here: which (question, retriever) pairs are expected and what a ran
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import filters, runs
 from rag_eval_assets.scoring import ranking, sweep
 from rag_eval_assets.settings import Settings
-from rag_eval_assets.storage.versions import SourceTree, digest, work_key
+from rag_eval_assets.storage.versions import SourceTree, digest, library_version, work_key
 
 PREDICATES = (*filters.FILTER_COLUMNS, "fields")
 
@@ -101,7 +101,12 @@ def retrieval_runs(
 
 def _terms(step: Step) -> SqliteStore:
     """Analysed texts, a cache that is safe to delete; one file for each state of the code and the libraries that make them."""
-    code = digest(SourceTree().module_hash("rag_eval_assets.retrieval.bm25"), metadata.version("bm25s"), metadata.version("PyStemmer"))
+    code = digest(
+        SourceTree().module_hash("rag_eval_assets.retrieval.bm25"),
+        library_version("bm25s"),
+        library_version("PyStemmer"),
+        unicodedata.unidata_version,
+    )
     return SqliteStore(step.folder.stores / f"terms-{code[:8]}.sqlite")
 
 

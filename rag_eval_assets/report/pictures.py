@@ -52,7 +52,7 @@ _DARK = {
 }  # fmt: skip
 
 _STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "rag-eval", "svg.fonttype": "path", "text.parse_math": False, "axes.unicode_minus": True,
+    "savefig.format": "svg", "svg.hashsalt": "rag-eval", "svg.fonttype": "path", "text.parse_math": False, "axes.unicode_minus": True,
     "font.family": ["DejaVu Sans"], "font.size": 9.5, "axes.titlesize": 10,
     "axes.titleweight": "bold", "axes.titlelocation": "left",
     "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _MUTED, "axes.titlecolor": _INK,

@@ -59,26 +59,31 @@ def lineage(folder: Folder, name: str, partition: str | None) -> Iterator[str]:
 
 
 def losses(folder: Folder) -> Iterator[str]:
-    """What the tables of the last sync lack that a person may not expect: files that gave no text, quotations that no text holds."""
+    """What the tables of the last sync lack that a person may not expect: files that gave no text, quotations that were not found."""
     catalogue = open_catalogue(folder)
 
-    def table(name: str) -> list[dict[str, Any]]:
+    def table(name: str, *columns: str) -> list[dict[str, Any]]:
         node = AssetPartition(name)
-        return catalogue.read(node)[0].to_pylist() if catalogue.footer(node) is not None else []
+        return catalogue.read(node, columns)[0].to_pylist() if catalogue.footer(node) is not None else []
 
-    documents = table("documents")
+    documents = table("documents", "doc_id", "status", "reason")
     unread = [f"{row['doc_id']} ({row['reason']})" for row in documents if row["status"] == FAILED]
     if unread:
-        yield f"{len(unread)} of {len(documents)} files gave no text: {_few(unread)}"
-    quoted = [row for row in table("golden_evidence") if row["quotation"] is not None]
-    place = {row["question_id"]: f"{row['file']}:{row['line']}" for row in table("golden_questions")}
-    lost = [f"{row['question_id']} ({place[row['question_id']]}) in {row['doc_id']}" for row in quoted if row["match"] == "none"]
+        yield f"{len(unread)} of {len(documents)} files gave no text: {', '.join(unread[:NAMED])}{_rest(unread)}"
+    place = {row["question_id"]: f"{row['file']}:{row['line']}" for row in table("golden_questions", "question_id", "file", "line")}
+    evidence = table("golden_evidence", "question_id", "doc_id", "quotation", "match", "lost_at")
+    quoted = [row for row in evidence if row["quotation"] is not None and row["question_id"] in place]
+    lost = [
+        f"{row['question_id']} ({place[row['question_id']]}) in {row['doc_id']}, lost at {row['lost_at']}"
+        for row in quoted
+        if row["match"] == "none"
+    ]
     if lost:
-        yield f"{len(lost)} of {len(quoted)} quotations are not in their document's text: {_few(lost)}"
+        yield f"{len(lost)} of {len(quoted)} quotations were not found: {'; '.join(lost[:NAMED])}{_rest(lost)}"
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+def _rest(names: list[str]) -> str:
+    return f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
 
 
 def _rows(catalogue: Catalogue, node: AssetPartition, question_id: str) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ _WORD = re.compile(r"(?u)\b\w\w+\b")  # the words of scikit-learn and bm25s, whi
 _STOP_LISTS = {"english": "STOPWORDS_EN"}
 ANALYSERS = ("by_language", "english", "dutch", "german", "plain")
 PLAIN = "plain"
-KEPT_AT_ONCE = 1024  # texts analysed between two writes of the store
+KEPT_AT_ONCE = 4096  # texts analysed between two writes of the store
 
 
 def analyser_of(analyser: str, language: str) -> str:
@@ -89,7 +89,7 @@ def analyse_known(
 
 
 class _Terms(dict[str, str]):
-    """Word to its term under one analyser, empty for a stop word; each distinct word is stemmed once."""
+    """Word to its term under one analyser, empty for a stop word; each distinct word is stemmed once in a call."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

@@ -92,6 +92,7 @@ class Catalogue:
             if known is not None and known["footer"]["run_id"] == footer.run_id and known["sha256"] != sha256:
                 raise TornFileError(f"its bytes are not those that run {footer.run_id[:8]} wrote")
         except (TornFileError, ContractError) as error:
+            self._doubt(node)
             raise type(error)(f"{path}: {error}") from error
         self._remember(node, mark, footer, sha256)
         return footer
@@ -100,6 +101,13 @@ class Catalogue:
         self._known[str(node)] = {"mark": mark, "footer": footer.to_json(), "sha256": sha256}
         self._footers[str(node)] = footer
         self._dirty = True
+
+    def _doubt(self, node: AssetPartition) -> None:
+        """Look at a file again whatever its size and time say: what damaged it may have kept both."""
+        if str(node) in self._known:
+            self._known[str(node)]["mark"] = None
+            self._dirty = True
+            self.save()
 
     def verify(self, node: AssetPartition) -> Footer | None:
         """Like `footer`, whatever the cache says."""
@@ -113,6 +121,7 @@ class Catalogue:
         except FileNotFoundError:
             raise FileNotFoundError(f"{node} is not there ({path}): materialize it, or run 'rag-eval sync'") from None
         except (TornFileError, ContractError) as error:
+            self._doubt(node)
             raise type(error)(f"{path}: {error}. Run 'rag-eval sync', which makes it anew.") from error
 
     def previous(self, node: AssetPartition) -> pa.Table | None:

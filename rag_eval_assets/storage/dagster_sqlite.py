@@ -2,7 +2,7 @@
 
 Dagster makes an engine for every event it stores, and with it forgets the compiled statements, asks the dialect what the database
 can do, and closes the file to the disk; that is most of the time of a short run. Here an engine is made once for each database,
-and a run's database starts as a copy of the first one. Files and tables are Dagster's: either storage reads what the other wrote.
+and a run's database starts as a copy of an empty one. Files and tables are Dagster's: either storage reads what the other wrote.
 
 What belongs here: connections. What does not: anything that is stored.
 """
@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import sqlalchemy as db
@@ -23,7 +24,7 @@ from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
 from dagster._core.storage.runs import SqliteRunStorage
 from dagster._core.storage.schedules import SqliteScheduleStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS, create_db_conn_string
 from dagster._core.storage.sqlite_storage import (
     DagsterSqliteStorage,
     _event_logs_directory,
@@ -32,6 +33,7 @@ from dagster._core.storage.sqlite_storage import (
 )
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DisconnectionError
 
 RUN_ENGINES = 8
 """Run databases whose engines are kept; a sync writes one at a time, a page of the UI reads a few."""
@@ -42,10 +44,25 @@ def _engine(url: str) -> Engine:
     engine = db.create_engine(url, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
 
     @db.event.listens_for(engine, "connect")
-    def _(connection: Any, _: Any) -> None:
+    def _(connection: Any, record: Any) -> None:
         connection.execute("PRAGMA synchronous=NORMAL")
+        record.info["file"] = _file(engine)
+
+    @db.event.listens_for(engine, "checkout")
+    def _(_: Any, record: Any, __: Any) -> None:
+        if record.info["file"] != _file(engine):
+            raise DisconnectionError("the database was deleted or replaced; connect to the one that is there now")
 
     return engine
+
+
+def _file(engine: Engine) -> tuple[int, int] | None:
+    """Which file stands at the database's path."""
+    try:
+        found = os.stat(str(engine.url.database))
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class WarmEventLogStorage(SqliteEventLogStorage):
@@ -82,23 +99,30 @@ class WarmEventLogStorage(SqliteEventLogStorage):
         return self._engines[shard]
 
     def _start(self, shard: str, engine: Engine) -> None:
-        """Make the database, as a copy of the first one of this process. Dagster's own way replays its migrations for each."""
+        """Make the database: a run's as a copy, because Dagster's own way replays its migrations for each."""
         path = Path(self.path_for_shard(shard))
-        new = shard != INDEX_SHARD_NAME and not path.exists()
-        if new and self._template is not None:
+        if shard != INDEX_SHARD_NAME and not path.exists():
             temporary = path.with_name(f".{shard}.{uuid.uuid4().hex}.tmp")
-            temporary.write_bytes(self._template)
+            temporary.write_bytes(self._empty())
             try:
                 os.link(temporary, path)
-            except FileExistsError:
-                pass  # another process was first
+                return
+            except OSError:
+                pass  # another process was first, or this file system has no links
             finally:
                 temporary.unlink()
-            return
         self._initdb(engine)
-        if new:
-            engine.dispose()  # the last connection takes the write-ahead log with it
-            type(self)._template = path.read_bytes()
+
+    def _empty(self) -> bytes:
+        """A run database without events."""
+        if self._template is None:
+            with TemporaryDirectory() as folder:
+                engine = db.create_engine(create_db_conn_string(folder, "empty"))
+                self._initdb(engine)
+                engine.dispose()  # the last connection takes the write-ahead log with it
+                type(self)._template = Path(folder, "empty.db").read_bytes()
+        assert self._template is not None
+        return self._template
 
     def dispose(self) -> None:
         super().dispose()

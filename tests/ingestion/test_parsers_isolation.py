@@ -100,11 +100,12 @@ def test_each_way_to_die_is_a_typed_row_and_the_other_files_are_parsed(make: Mak
 
 def test_workers_that_never_live_are_one_error_with_the_mend_and_no_endless_loop(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("fine")
-    script = tmp_path / "script.py"  # unguarded: each worker imports it and starts workers of its own, which Python forbids
+    script = tmp_path / "script.py"  # unguarded: each worker imports it, and fails on what the script has done already
     script.write_text(
         "from pathlib import Path\n"
         "from ingestion.parsers.elements import ParseOptions, ParseRequest\n"
         "from ingestion.parsers.isolation import run_isolated\n"
+        f"Path({str(tmp_path / 'made')!r}).mkdir()\n"
         f"asked = [ParseRequest('a.txt', Path({str(tmp_path / 'a.txt')!r}), 'text/plain', 'text', '0')]\n"
         "print(list(run_isolated('ingestion.parsers.pymupdf_text', asked, ParseOptions(), workers=1, seconds=30, megabytes=256)))\n"
     )
@@ -112,6 +113,12 @@ def test_workers_that_never_live_are_one_error_with_the_mend_and_no_endless_loop
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].startswith("ingestion.parsers.isolation.WorkerError: 9 parser workers ended before")
     assert 'if __name__ == "__main__":' in ended.stderr
+
+
+def test_a_slow_file_is_waited_for_while_many_after_it_cost_their_workers(make: Make) -> None:
+    requests = [make("0.txt", "slow"), *(make(f"{i:02}.txt", "exit") for i in range(1, 24))]
+    rows = list(parse_files("hostile", requests, LIMITS))
+    assert [group[0]["reason"] for group in rows] == [None, *["crashed"] * 23]
 
 
 def test_a_hanging_file_is_a_timeout_and_its_neighbours_are_not_waited_for(make: Make) -> None:

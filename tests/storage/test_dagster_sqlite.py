@@ -14,7 +14,7 @@ import pytest
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
 from rag_eval_assets.settings import Folder
-from rag_eval_assets.storage.dagster_sqlite import RUN_ENGINES, WarmEventLogStorage, WarmSqliteStorage
+from rag_eval_assets.storage.dagster_sqlite import RUN_ENGINES, WarmEventLogStorage, WarmRunStorage, WarmScheduleStorage, WarmSqliteStorage
 from rag_eval_assets.storage.sync import open_instance
 
 Opened = Callable[[type[DagsterSqliteStorage]], dg.DagsterInstance]
@@ -108,15 +108,35 @@ def test_a_watcher_of_a_run_hears_of_events_while_its_writer_keeps_the_database_
     assert succeeded.wait(20), heard
 
 
-def test_a_run_database_that_another_process_made_first_is_kept(opened: Opened, tmp_path: Path) -> None:
-    warm = opened(WarmSqliteStorage)
-    dg.materialize([parsed], instance=warm)
+def test_a_run_database_that_another_process_makes_meanwhile_is_kept(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     theirs = dg.materialize([parsed], instance=opened(DagsterSqliteStorage)).run_id
-    storage = WarmEventLogStorage(str(tmp_path / "history" / "runs"))
-    try:
-        assert len(storage.get_logs_for_run(theirs)) == len(warm.all_logs(theirs)) > 5
-    finally:
-        storage.dispose()
+    warm = opened(WarmSqliteStorage)
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: path.stem != theirs and exists(path))
+    assert "PIPELINE_SUCCESS" in [kind for kind, _, _ in _told(warm, theirs)]
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_file_system_without_links_has_run_databases_all_the_same(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    warm = opened(WarmSqliteStorage)
+    assert all("PIPELINE_SUCCESS" in [kind for kind, _, _ in _told(warm, dg.materialize([parsed], instance=warm).run_id)] for _ in range(2))
+
+
+def test_a_state_folder_that_was_replaced_is_read_anew(opened: Opened, tmp_path: Path) -> None:
+    watching = opened(WarmSqliteStorage)
+    old = dg.materialize([parsed], instance=watching).run_id
+    (tmp_path / "history").rename(tmp_path / "away")
+    new = dg.materialize([parsed], instance=opened(DagsterSqliteStorage)).run_id
+    assert [run.run_id for run in watching.get_runs()] == [new]
+    latest = watching.get_latest_materialization_event(dg.AssetKey("parsed"))
+    assert latest is not None
+    assert latest.run_id == new != old
 
 
 def test_engines_of_old_runs_are_let_go(opened: Opened) -> None:
@@ -150,6 +170,7 @@ def test_the_project_s_instance_uses_it(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, "")
     instance = open_instance(Folder(tmp_path))
     try:
-        assert type(instance.event_log_storage) is WarmEventLogStorage
+        used = (instance.run_storage, instance.event_log_storage, instance.schedule_storage)
+        assert [type(storage) for storage in used] == [WarmRunStorage, WarmEventLogStorage, WarmScheduleStorage]
     finally:
         instance.dispose()
