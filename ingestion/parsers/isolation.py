@@ -16,7 +16,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator, Sequence
-from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
@@ -29,8 +28,7 @@ Rows = list[dict[str, Any]]
 
 _AHEAD = 32  # tasks queued a worker: enough to keep it busy, few enough that closing early wastes little
 _ATTEMPTS = 2
-_LOOK = 1.0  # seconds between two looks at whether workers live
-_STILLBORN = 8  # workers started one after the other, each for every worker wanted, without a result between
+_LIFELESS = 3  # files given up before any worker took one: then it is no file's fault
 _BLOCK = 1024 * 1024
 
 
@@ -147,7 +145,7 @@ def run_isolated(
     options = replace(options, threads=max(1, (os.cpu_count() or 1) // workers))
     waiting, queue = deque(requests), deque[tuple[ParseRequest, Any]]()
     workforce = _Workers.start(module, workers, options.threads, megabytes)
-    attempts = 0
+    attempts, lifeless, lived = 0, 0, False
     try:
         while waiting or queue:
             try:
@@ -155,15 +153,11 @@ def run_isolated(
                     queue.append((waiting[0], workforce.pool.schedule(_work, args=(waiting[0], options), timeout=seconds)))
                     waiting.popleft()
                 request, future = queue[0]
-                while not futures.wait([future], timeout=_LOOK).done:
-                    workforce.check(sum(later is not None and later.done() for _, later in queue))
                 rows: Rows = future.result()
             except TimeoutError:
-                rows = failed_rows(request, "timeout", f"over the limit of {seconds:g} s for one file", seconds)
+                rows, lived = failed_rows(request, "timeout", f"over the limit of {seconds:g} s for one file", seconds), True
             except ProcessExpired as death:
-                rows = failed_rows(request, *_cause(death.exitcode))
-            except WorkerError:
-                raise
+                rows, lived = failed_rows(request, *_cause(death.exitcode)), True
             except (BrokenProcessPool, RuntimeError):
                 # A worker died while none was known to hold a task, so nobody knows whose fault it was: start again from here.
                 waiting.extendleft(reversed([request for request, _ in queue]))
@@ -173,13 +167,20 @@ def run_isolated(
                 attempts += 1
                 if attempts < _ATTEMPTS:
                     continue
+                lifeless += 1
+                if lifeless == _LIFELESS and not lived:
+                    raise WorkerError(
+                        "parser workers end before they take a file. A worker imports the script that started it: keep what the script "
+                        "does under 'if __name__ == \"__main__\":'"
+                    ) from None
                 request = waiting.popleft()
                 queue.append((request, None))
                 rows = failed_rows(request, "crashed", "no worker lived long enough to take this file")
             except Exception as error:  # noqa: BLE001 - rows that cannot travel back: this file's failure, not the run's
                 rows = failed_rows(request, "memory" if _is_memory(error) else "crashed", f"{type(error).__name__}: {error}")
+            else:
+                lived = True
             attempts = 0
-            workforce.context.barren = 0
             queue.popleft()
             yield rows
     finally:
@@ -192,13 +193,16 @@ class _Spawning(SpawnContext):
     def __init__(self) -> None:
         super().__init__()
         self.born: list[SpawnProcess] = []
-        self.barren = 0
-        """Processes started since the last result."""
+        self.locks: list[Any] = []
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
-        self.barren += 1
         self.born.append(SpawnProcess(*args, **kwargs))
         return self.born[-1]
+
+    def RLock(self) -> Any:
+        """Keep the pool's locks until its last process is gone: one that is being started would miss them aloud."""
+        self.locks.append(super().RLock())
+        return self.locks[-1]
 
 
 @dataclass(frozen=True)
@@ -207,18 +211,6 @@ class _Workers:
 
     pool: Any
     context: _Spawning
-    wanted: int
-
-    def check(self, done: int) -> None:
-        """Raise WorkerError where worker after worker died before it took a file: the pool would start them for ever.
-
-        `done` files ended since the last result was taken; each may have cost a worker.
-        """
-        if self.context.barren - done > _STILLBORN * self.wanted:
-            raise WorkerError(
-                f"{self.context.barren} parser workers ended before they took a file. A worker imports the script that started it: keep "
-                "what the script does under 'if __name__ == \"__main__\":'"
-            )
 
     @classmethod
     def start(cls, module: str, workers: int, threads: int, megabytes: int) -> _Workers:
@@ -226,7 +218,7 @@ class _Workers:
 
         context = _Spawning()
         pool = ProcessPool(max_workers=workers, initializer=_start_worker, initargs=(module, threads, megabytes), context=context)
-        return cls(pool, context, workers)
+        return cls(pool, context)
 
     def stop(self) -> None:
         """Stop the pool, and workers that were being started meanwhile: the pool forgets those, and they would die aloud."""

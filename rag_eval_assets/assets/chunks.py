@@ -37,7 +37,7 @@ def chunks(step: Step, unique_documents: pa.Table) -> Product:
     kept, todo = step.reuse(wanted)
     keys = {named[at]["doc_id"]: key for key, at in wanted.items()}
     rows = []
-    for done, document in enumerate(unique_documents.take(todo).to_pylist(), 1):
+    for done, document in enumerate(unique_documents.take(pa.array(todo, pa.int64())).to_pylist(), 1):
         tokens = tokenizers.cached_spans(name, document["text_sha256"], document["text"])
         made = chunk_document(document, tokens, strategy=chunking.strategy, size=chunking.size, overlap=chunking.overlap)
         rows += [{**row, "work_key": keys[document["doc_id"]]} for row in made]

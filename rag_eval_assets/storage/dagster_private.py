@@ -1,7 +1,7 @@
-"""Every use of Dagster's private modules, in one place, pinned to the version in pyproject and held by a contract test.
+"""Uses of Dagster's private modules beside its storage classes (`dagster_sqlite`), pinned to the version in pyproject.
 
-What belongs here: reading the latest materialization of many partitions, freeing what a dead run held. What does not: anything
-that Dagster's public interface offers.
+What belongs here: reading the latest materialization of many partitions, freeing what a dead run held, runs whose output is not
+captured. What does not: anything that Dagster's public interface offers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dagster._core.definitions.data_version import (
     DATA_VERSION_TAG,
     INPUT_DATA_VERSION_TAG_PREFIX,
 )
+from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.dagster_run import IN_PROGRESS_RUN_STATUSES
 
 from rag_eval_assets.graph import AssetPartition, Graph
@@ -22,6 +23,15 @@ from rag_eval_assets.storage.parquet import Footer
 
 RUN_TAG = "rag_eval/run"
 """Tag of a materialization event: the run whose file it tells of, also when another process reported it."""
+
+
+def instance_without_capture(home: str) -> dg.DagsterInstance:
+    """The instance of a DAGSTER_HOME, for runs in this process, whose output is the terminal's.
+
+    To capture it, Dagster would start four processes for each run and wait until they end.
+    """
+    nothing = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides={"compute_logs": nothing}))
 
 
 def latest_event_ids(instance: dg.DagsterInstance, graph: Graph) -> dict[AssetPartition, int]:

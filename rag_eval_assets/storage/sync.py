@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,12 +176,13 @@ def dagster_home(folder: Folder) -> dict[str, str]:
 
 
 def open_instance(folder: Folder) -> dg.DagsterInstance:
-    """Dagster's instance of this evaluation folder."""
-    os.environ.update(dagster_home(folder))
+    """Dagster's instance of this evaluation folder, for runs in this process."""
+    home = dagster_home(folder)
+    os.environ.update(home)
     (folder.state / "dagster").mkdir(parents=True, exist_ok=True)
-    import dagster as dg
+    from rag_eval_assets.storage import dagster_private as private
 
-    return dg.DagsterInstance.get()
+    return private.instance_without_capture(home["DAGSTER_HOME"])
 
 
 def repair(graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance, acknowledged: dict[str, list[Any]]) -> list[str]:
@@ -294,14 +297,44 @@ def sync(
                 listener.repaired(message)
             if acknowledged != before:
                 write_json(memory, acknowledged)
-            with _rare_collections():
-                _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {})
+            with _rare_collections(), _kept_interrupts() as check:
+                _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {}, check)
         finally:
             catalogue.save()
             graph.source.remember()
             if own_instance:
                 instance.dispose()
     return report
+
+
+@contextmanager
+def _kept_interrupts() -> Iterator[Callable[[], None]]:
+    """A function that raises KeyboardInterrupt when one came: Dagster drops those that meet it between two steps.
+
+    Python writes every signal to the wake-up file, whichever handler Dagster has set.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def check() -> None:
+        try:
+            came = os.read(reader, 4096)
+        except BlockingIOError:
+            return
+        if signal.SIGINT in came:
+            raise KeyboardInterrupt
+
+    try:
+        yield check
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
 
 
 @contextmanager
@@ -324,6 +357,7 @@ def _run_until_fresh(
     report: SyncReport,
     listener: Listener,
     tags: Mapping[str, str],
+    check_interrupt: Callable[[], None],
 ) -> None:
     attempts: dict[AssetPartition, int] = {}
     job = None
@@ -346,6 +380,7 @@ def _run_until_fresh(
             started = time.perf_counter()
             listener.run_started(group, statuses)
             outcomes = _run(job, catalogue, instance, group, statuses, identity)
+            check_interrupt()
             report.runs.append(outcomes)
             for outcome in outcomes.outcomes:
                 attempts[outcome.node] = attempts.get(outcome.node, 0) + 1

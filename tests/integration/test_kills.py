@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -77,7 +78,8 @@ def kill_often(synced_once: Path, tmp_path: Path, kills: int) -> None:
         process.stderr.readline()  # the first run has begun
         time.sleep(draw.uniform(0, warm))
         hits += process.poll() is None
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it was done
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert [p for p in verify_tables(folder) if p.kind == "torn"] == []
         report = sync(folder)

@@ -23,8 +23,6 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
         os.abort()
     if word == "exit":
         os._exit(7)
-    if word == "slow":
-        time.sleep(8)
     if word == "hang":
         time.sleep(600)
     if word == "pid":
