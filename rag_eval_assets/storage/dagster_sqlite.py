@@ -130,12 +130,12 @@ class WarmEventLogStorage(SqliteEventLogStorage):
             self._engines.popitem()[1].dispose()
 
 
-class WarmRunStorage(SqliteRunStorage):
-    """One engine for the runs."""
+class _OneEngine:
+    """What `connect` of a storage with one database becomes."""
 
     def __init__(self, conn_string: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._warm = _engine(conn_string)
-        super().__init__(conn_string, inst_data)
+        super().__init__(conn_string, inst_data)  # type: ignore[call-arg]  # of the storage beside this class
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -143,25 +143,15 @@ class WarmRunStorage(SqliteRunStorage):
             yield connection
 
     def dispose(self) -> None:
-        super().dispose()
         self._warm.dispose()
 
 
-class WarmScheduleStorage(SqliteScheduleStorage):
-    """One engine for schedules and sensors."""
+class WarmRunStorage(_OneEngine, SqliteRunStorage):
+    """The runs."""
 
-    def __init__(self, conn_string: str, inst_data: ConfigurableClassData | None = None) -> None:
-        self._warm = _engine(conn_string)
-        super().__init__(conn_string, inst_data)
 
-    @contextmanager
-    def connect(self) -> Iterator[Connection]:
-        with self._warm.begin() as connection:
-            yield connection
-
-    def dispose(self) -> None:
-        super().dispose()
-        self._warm.dispose()
+class WarmScheduleStorage(_OneEngine, SqliteScheduleStorage):
+    """Schedules, sensors and their ticks."""
 
 
 class WarmSqliteStorage(DagsterSqliteStorage):
