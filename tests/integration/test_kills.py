@@ -104,7 +104,13 @@ def test_many_kills(synced_once: Path, tmp_path: Path) -> None:
 def test_an_interrupted_sync_says_so_and_the_next_one_goes_on(synced: Folder) -> None:
     write(synced, "moved")
     command = [sys.executable, "-m", "rag_eval_assets", "--data", str(synced.path), "sync"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's background job ignores interrupts
+    )
     assert process.stderr is not None
     process.stderr.readline()
     process.send_signal(signal.SIGINT)
