@@ -1,7 +1,7 @@
 """rag-eval: sync, status, inspect, sql, report, sample, baseline, import, verify, ui.
 
 What belongs here: arguments, exit codes and what is printed. What does not: any work (each command is one call). Exit codes: 0 done,
-1 a partition failed or a check found something, 2 bad input or a lock held by another, 3 a gate blocks.
+1 a partition failed or a check found something, 2 bad input or a lock held by another, 3 a gate blocks, 130 interrupted.
 """
 
 from __future__ import annotations
