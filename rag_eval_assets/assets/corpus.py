@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingestion import cleaning, dedup, labels, parsers, sources, transcripts
+from ingestion import cleaning, dedup, labels, parsers, sources
+from ingestion import parse_quality as quality
 from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import pictures
@@ -104,7 +105,7 @@ def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts:
     )
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
     policy = step.settings.transcripts
-    rows = transcripts.parse_quality(elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump())
+    rows = quality.parse_quality(elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump())
     return Product(rows, pictures={"cer_by_class": pictures.cer_by_class({step.partition: rows})})
 
 
