@@ -97,7 +97,7 @@ def _interval(row: Row | None) -> str:
 
 def _part(row: Row | None) -> tuple[str, str]:
     """A share and the counts behind it."""
-    if row is None:
+    if row is None or row["units"] is None or row["errors"] is None:
         return formats.DASH, ""
     counted = row["errors"] if row["metric"] == "furniture_leak" else row["units"] - row["errors"]
     return formats.percent(row["value"]), f"{formats.count(counted)} of {formats.count(row['units'])}"
