@@ -9,7 +9,8 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import Callable, Iterator
-from email.header import decode_header
+from email.errors import HeaderParseError
+from email.header import Header, decode_header
 from email.message import Message
 
 from ingestion.parsers.decoding import decode
@@ -97,22 +98,26 @@ def _text(part: Message) -> tuple[str, str | None]:
 
 def _header(message: Message, name: str) -> str:
     """A header field on one line, encoded words decoded; empty where it is absent."""
-    value = message.get(name)
-    return _decoded(str(value)) if value is not None else ""
+    return _decoded(message.get(name) or "")
 
 
-def _decoded(value: str) -> str:
+def _decoded(value: str | Header) -> str:
     """Encoded words (RFC 2047) and raw bytes of any charset as text; what is in none stays as it is written."""
+    if isinstance(value, Header):  # raw bytes, which the standard forbids and mail programs write
+        value = "".join(_words(content, None) for content, _ in decode_header(value))
     try:
         parts = decode_header(value)
-    except (email.errors.HeaderParseError, ValueError):
-        return " ".join(value.split())
-    words = []
-    for content, charset in parts:
-        if isinstance(content, str):
-            content = content.encode("utf-8", "surrogateescape")
-        try:
-            words.append(decode(content, declared=charset if charset != "unknown-8bit" else None)[0])
-        except ParseFailure:
-            words.append(content.decode("ascii", "replace"))
-    return " ".join("".join(words).split())
+    except (HeaderParseError, ValueError):
+        parts = [(value, None)]
+    return " ".join("".join(_words(content, charset) for content, charset in parts).split())
+
+
+def _words(content: str | bytes, charset: str | None) -> str:
+    if isinstance(content, str):
+        return content
+    if charset is None and b"\\" in content:  # how decode_header hands over what stands between encoded words
+        return content.decode("raw-unicode-escape", "replace")
+    try:
+        return decode(content, declared=charset)[0]
+    except ParseFailure:
+        return content.decode("ascii", "replace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from ingestion.parsers.delimited import delimiter_of, parse_delimited
@@ -70,7 +72,7 @@ def test_a_long_file_becomes_tables_that_each_repeat_the_header_and_together_hol
     assert all(cells(table.html)[0] == ["Name", "Stock"] for table in tables)
     assert [",".join(row) for table in tables for row in cells(table.html)[1:]] == rows
     # As full as the limit allows: no table has room for the first row of the next.
-    for table, following in zip(tables, tables[1:], strict=False):
+    for table, following in pairwise(tables):
         assert len(table.text) + 1 + len(following.text.splitlines()[1]) > MOST_CHARACTERS
 
 
