@@ -31,12 +31,14 @@ class ParseFailure(Exception):
 
 @dataclass(frozen=True)
 class ParseOptions:
-    """What a parser module is told: rendering resolution, most pages read, largest unpacked size, threads it may use."""
+    """What a parser module is told: rendering resolution, most pages read, largest unpacked size, threads it may use, and which of its
+    pipelines reads."""
 
     dpi: int = 200
     pages: int = 2000
     megabytes: int = 256
     threads: int = 1
+    pipeline: str = "standard"
 
 
 @dataclass
