@@ -7,6 +7,7 @@ from (`spreadsheets`, `delimited`), or tables of pages and slides, which are as 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -73,6 +74,8 @@ def table_elements(cells: Sequence[Cell], header_rows: int, page: int | None = N
     for cell in sorted(cells, key=lambda cell: (cell.row, cell.column)):
         for row in range(cell.row, cell.row + cell.rows):
             by_row[row].append(cell)
+    for line in by_row:
+        line.sort(key=lambda cell: cell.column)
     for left, right in _columns(columns):
         parts = [_window(line, left, right) for line in by_row]
         sizes = [sum(len(cell.text) + 1 for cell in line if cell.row == row) for row, line in enumerate(parts)]
@@ -103,10 +106,12 @@ def _rows(sizes: Sequence[int], header_rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _window(line: Sequence[Cell], left: int, right: int) -> list[Cell]:
-    """The cells of a row between two columns, cut to them; behind the first column where that is not among them."""
-    found = [Cell(cell.row, 0, cell.rows, 1, cell.text) for cell in line if left > 0 and cell.column == 0]
+    """The cells of a row, which are in order, between two columns, cut to them; behind the first column where that is not among them."""
+    found = [Cell(cell.row, 0, cell.rows, 1, cell.text) for cell in line[:1] if left > 0 and cell.column == 0]
     shift = 1 - left if left > 0 else 0
-    for cell in line:
+    for cell in line[max(0, bisect_left(line, left, key=lambda cell: cell.column) - 1) :]:
+        if cell.column >= right:
+            break
         start, end = max(cell.column, left), min(cell.column + cell.columns, right)
         if start < end:
             found.append(Cell(cell.row, start + shift, cell.rows, end - start, cell.text))
