@@ -57,9 +57,10 @@ class Limits(Strict):
 class Parser(Strict):
     """One partition of `parsed_documents`."""
 
-    kind: Literal["pymupdf", "unstructured", "ocr"]
+    kind: Literal["pymupdf", "unstructured", "ocr", "imported", "docling"]
     classes: tuple[str, ...] = Field(min_length=1, description="Document classes it parses; others are not_applicable.")
     dpi: int = Field(200, ge=72, le=600, description="Rendering resolution for OCR.")
+    pipeline: Literal["standard", "vlm"] = Field("standard", description="Which of docling's pipelines reads the pages.")
 
 
 class ClassRule(Strict):
@@ -291,6 +292,9 @@ class Settings(Strict):
             keys = chunking_keys(self.chunkings)
         except ValueError as error:
             raise UnresolvedNames([(("chunkings",), str(error).removeprefix("chunkings: "))]) from error
+        for name, chosen in self.parsers.items():
+            if chosen.kind == "imported" and "." in name:
+                problems.append((("parsers", name), "the name of an imported parser is part of file names and holds no '.'"))
         for doc_class, parser in self.parser_of.items():
             if parser not in self.parsers:
                 problems.append((("parser_of", doc_class), f"no parser {parser!r}; known: {', '.join(self.parsers)}"))

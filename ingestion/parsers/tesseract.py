@@ -95,5 +95,6 @@ def _recognise(image: Any, languages: str) -> Recognised:
     return lines
 
 
-def _box(left: float, top: float, width: float, height: float) -> Box:
-    return left, top, left + width, top + height
+def _box(told: Any, word: int) -> Box:
+    left, top = float(told["left"][word]), float(told["top"][word])
+    return left, top, left + told["width"][word], top + told["height"][word]

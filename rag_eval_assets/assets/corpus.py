@@ -70,20 +70,24 @@ def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
 def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     """Every file as one parser reads it: elements in reading order, or a typed failure."""
     parser, limits = step.settings.parsers[step.partition], step.settings.limits
-    shape = {"kind": parser.kind, **({"dpi": parser.dpi} if parser.kind == "ocr" else {})}
+    shape = {"kind": parser.kind, **parser.model_dump(include={"ocr": {"dpi"}, "docling": {"pipeline"}}.get(parser.kind, set()))}
     files = source_documents.to_pylist()
     wanted = {}
     for f in files:
-        parsed_as = shape if f["doc_class"] in parser.classes else None
+        f["import"] = next((i for i in f["imports"] if (parser.kind, step.partition) == ("imported", i["parser"])), None)
+        parsed_as = {**shape, "import": f["import"]} if f["doc_class"] in parser.classes else None
         wanted[work_key(step.code, f["doc_id"], f["sha256"], f["doc_class"], f["media_type"], parsed_as)] = f
     kept, todo = step.reuse(wanted)
     path = partial(sources.file_of, step.folder.corpus)
     requests = [parsers.ParseRequest(f["doc_id"], path(f["path"]), f["media_type"], f["doc_class"], f["sha256"]) for f in todo]
+    if parser.kind == "imported":
+        texts = [f["import"] and (path(f["import"]["path"]), f["import"]["sha256"]) for f in todo]
+        requests = [parsers.import_request(r, step.partition, text) for r, text in zip(requests, texts, strict=True)]
     keys = {f["doc_id"]: key for key, f in wanted.items()}
     mine = [r for r in requests if r.doc_class in parser.classes]
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)
     made = [parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes]
-    made += parsers.parse_files(parser.kind, mine, bounds, dpi=parser.dpi, on_done=step.progress)
+    made += parsers.parse_files(parser.kind, mine, bounds, dpi=parser.dpi, pipeline=parser.pipeline, on_done=step.progress)
     rows = [{**row, "work_key": keys[row["doc_id"]]} for document in made for row in document]
     failed = sum(row["status"] == FAILED for row in rows)
     return Product(join(kept, rows), computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
@@ -124,6 +128,7 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
     for source in files:
         parser = step.settings.parser_of.get(source["doc_class"], "")
         mine = elements.get(parser, {}).get(source["doc_id"], [])
+        source = {k: v for k, v in source.items() if k != "imports"}
         content = [{k: v for k, v in e.items() if k not in ("seconds", "work_key")} for e in mine]
         wanted[work_key(step.code, source, content, parser, step.settings.cleaning.model_dump(mode="json"))] = (source, mine, parser)
     kept, todo = step.reuse(wanted)
