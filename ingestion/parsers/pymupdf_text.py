@@ -38,6 +38,7 @@ _HEADING_SIZE, _SMALL = 1.12, 0.92
 _LONGEST_HEADING = 200
 _SUPERSCRIPT = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
 _SUPERSCRIPT_FLAG, _BOLD_FLAG = 1, 16
+REPAIRED = "the file is damaged and was read as repaired by MuPDF"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DIGITS = re.compile(r"\d+")
 _DRAWS = re.compile(rb"\s(?:re|l|Do)\s")
@@ -79,17 +80,25 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
     del media_type
     import pymupdf
 
-    document = open_pdf(path, options.pages)
-    with document:
-        parsed = Parsed()
-        if document.is_repaired:
-            parsed.notes.append("the file is damaged and was read as repaired by MuPDF")
+    with open_pdf(path, options.pages) as document:
         pages = [_read_page(page, pymupdf) for page in document]
+        notes = [REPAIRED] if document.is_repaired else []
     if not any(page.has_text for page in pages):
-        raise ParseFailure("no_text", f"none of the {len(pages)} pages has a text layer; a scan needs the ocr parser")
+        raise ParseFailure("no_text", f"none of the {len(pages)} pages has a text layer; a scan needs the ocr or auto parser")
     bare = [str(page.number) for page in pages if not page.has_text]
     if bare:
-        parsed.notes.append(f"no text layer on page {', '.join(bare[:20])}{' and more' if len(bare) > 20 else ''}")
+        notes.append(f"no text layer on page {', '.join(bare[:20])}{' and more' if len(bare) > 20 else ''}")
+    return Parsed(_assembled(pages), notes)
+
+
+def read_layer(pages: Sequence[Any]) -> list[Element]:
+    """Elements of the text layer of some pages of an open document, running heads told by all of them."""
+    import pymupdf
+
+    return _assembled([_read_page(page, pymupdf) for page in pages])
+
+
+def _assembled(pages: Sequence[_Page]) -> list[Element]:
     body = _body_size(pages)
     _take_running_heads(pages, body)
     for page in pages:
@@ -97,8 +106,7 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
     words = _words(pages)
     content = [element for page in pages for element in _elements(page, body, words)]
     _set_levels(content)
-    parsed.elements = [element for element, _ in content]
-    return parsed
+    return [element for element, _ in content]
 
 
 def _words(pages: Sequence[_Page]) -> frozenset[str]:

@@ -88,8 +88,7 @@ def _recognise(image: Any, languages: str) -> Recognised:
             words[told["block_num"][i], told["par_num"][i], told["line_num"][i]].append(i)
     lines: Recognised = []
     for (block, _, _), places in words.items():
-        boxes = [(told["left"][i], told["top"][i], told["left"][i] + told["width"][i], told["top"][i] + told["height"][i]) for i in places]
-        box = union([tuple(map(float, each)) for each in boxes])
+        box = union([_box(told, i) for i in places])
         confidence = sum(told["conf"][i] * len(told["text"][i]) for i in places) / sum(len(told["text"][i]) for i in places) / 100
         lines.append((Line(" ".join(told["text"][i] for i in places), box, box[3] - box[1], block=block), confidence))
     return lines

@@ -17,7 +17,7 @@ from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import pictures
 from rag_eval_assets.resources.stores import SqliteStore
-from rag_eval_assets.settings import Settings
+from rag_eval_assets.settings import Parser, Settings
 from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
@@ -54,9 +54,22 @@ def quality_labels(step: Step) -> Product:
     return Product(labels.read_labels(step.folder.labels, {row["doc_id"] for row in scan_corpus(step)}))
 
 
+def _parser_options(parser: Parser) -> dict[str, Any]:
+    """The settings that a parser's kind obeys."""
+    return parser.model_dump(include=set(parsers.PARSERS[parser.kind].options))
+
+
+def _parser_shape(parser: Parser) -> dict[str, Any]:
+    """What shapes a parser's rows beside code and libraries."""
+    options = _parser_options(parser)
+    return {"kind": parser.kind, **options, **parsers.engine_facts(parser.kind, options)}
+
+
 def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
+    if key is None:
+        return {}
     limits = settings.limits.model_dump(include={"file_seconds", "file_megabytes", "source_megabytes", "pages"})
-    return {**settings.parsers[key].model_dump(mode="json"), "limits": limits} if key else {}
+    return {**_parser_shape(settings.parsers[key]), "classes": list(settings.parsers[key].classes), "limits": limits}
 
 
 @table_asset(
@@ -70,7 +83,7 @@ def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
 def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     """Every file as one parser reads it: elements in reading order, or a typed failure."""
     parser, limits = step.settings.parsers[step.partition], step.settings.limits
-    shape = {"kind": parser.kind, **parser.model_dump(include={"ocr": {"dpi"}, "docling": {"pipeline"}}.get(parser.kind, set()))}
+    shape = _parser_shape(parser)
     files = source_documents.to_pylist()
     wanted = {}
     for f in files:
@@ -87,7 +100,7 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     mine = [r for r in requests if r.doc_class in parser.classes]
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)
     made = [parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes]
-    made += parsers.parse_files(parser.kind, mine, bounds, dpi=parser.dpi, pipeline=parser.pipeline, on_done=step.progress)
+    made += parsers.parse_files(parser.kind, mine, bounds, options=_parser_options(parser), on_done=step.progress)
     rows = [{**row, "work_key": keys[row["doc_id"]]} for document in made for row in document]
     failed = sum(row["status"] == FAILED for row in rows)
     return Product(join(kept, rows), computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
