@@ -6,9 +6,9 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import edit_one_file, no_change
+from tests.benchmarks import edit_one_file, no_change, parsing
 
-BENCHMARKS = ("no_change", "edit_one_file")
+BENCHMARKS = ("no_change", "text_pdf", "error_rate", "edit_one_file")
 
 
 def main() -> None:
@@ -22,6 +22,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             if name == "no_change":
                 lines = no_change.measure(Path(scratch), chosen.chunkings).lines()
+            elif name == "text_pdf":
+                lines = parsing.measure_text_pdfs(Path(scratch)).lines()
+            elif name == "error_rate":
+                lines = parsing.measure_error_rate().lines()
             else:
                 lines = edit_one_file.measure(Path(scratch), chosen.files).lines()
         print("\n".join(lines), flush=True)

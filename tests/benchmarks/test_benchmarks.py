@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import edit_one_file, no_change
+from tests.benchmarks import edit_one_file, no_change, parsing
 
 pytestmark = pytest.mark.torture
 
@@ -25,3 +25,8 @@ def test_an_edited_file_among_others_costs_its_own_work_alone(tmp_path: Path) ->
 def test_a_sync_without_a_change_starts_no_run(tmp_path: Path) -> None:
     result = no_change.measure(tmp_path, chunkings=3, files=2, words=100)
     assert result.runs == 0
+
+
+def test_text_pdfs_and_error_rates_are_measured_on_the_same_work(tmp_path: Path) -> None:
+    assert parsing.measure_text_pdfs(tmp_path, files=4, pages=2).pages == 8
+    assert 0.01 < parsing.measure_error_rate(2_000).rate < 0.05
