@@ -11,6 +11,7 @@ from ingestion.dedup import DedupPolicy
 from ingestion.dedup_quality import dedup_quality
 from ingestion.minhash import bands
 from rag_eval_assets.tables import TABLES
+from tests.benchmarks import dedup_curve
 from tests.ingestion.documents import LONG, MARS, document, set_jaccard
 
 POLICY = DedupPolicy()
@@ -122,3 +123,23 @@ class TestEvidence:
         quoted = [("c", "the base is covered for one year")]
         assert self.loss(quoted, old, new)[0.8]["merged_quotations"] == 0
         assert self.loss(quoted, old, new, versions="newest")[0.8]["lost_quotations"] == 1
+
+
+def test_edited_texts_give_a_curve_whose_index_loses_no_similar_pair_and_finds_no_other() -> None:
+    result = dedup_curve.measure(bases=10)
+    assert result.texts == 130
+    for point in result.points:
+        assert point.similar > 20
+        assert point.found >= 0.99 * point.similar
+        assert point.under == 0
+    recalls = [point.labelled["recall"] for point in result.points]
+    assert recalls == sorted(recalls, reverse=True)
+    assert (recalls[0], recalls[-1]) == (1.0, pytest.approx(3 / 7))  # at .9 words-1, words-2 and moved of the seven edits called copies
+    precisions = [point.labelled["precision"] for point in result.points]
+    assert precisions[0] < 0.7
+    assert precisions[-1] == 1.0
+    # A changed word touches more runs of five characters than it has characters, so similarity falls faster than the share of equal words.
+    similarities = [result.edits[f"words-{percent}"][0] for percent in (1, 2, 5, 10, 20, 30, 40, 60)]
+    assert similarities == sorted(similarities, reverse=True)
+    assert all(similarity < 1 - percent / 100 for similarity, percent in zip(similarities, (1, 2, 5, 10, 20, 30, 40, 60), strict=True))
+    assert result.edits["moved"][0] > 0.95
