@@ -100,7 +100,7 @@ def _boundary(document: Mapping[str, Any], protected: Sequence[str]) -> tuple[tu
     return tuple(values)
 
 
-def _are_versions(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def are_versions(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two similar documents are versions of one: a shared `version_of`, or a shared title and two versions."""
     if one["version_of"] or other["version_of"]:
         return bool(one["version_of"] == other["version_of"] and one["version"] != other["version"])
@@ -213,7 +213,7 @@ def _links(units: Sequence[_Unit], policy: DedupPolicy, found: Signatures, compa
             relation = CONTAINED
         else:
             continue
-        link(one, other, VERSION if _are_versions(units[one].head, units[other].head) else relation, measured)
+        link(one, other, VERSION if are_versions(units[one].head, units[other].head) else relation, measured)
     # Metadata links versions however little they share, each to the newest.
     named: dict[str, list[int]] = defaultdict(list)
     for position, unit in enumerate(units):

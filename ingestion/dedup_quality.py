@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingestion import minhash
-from ingestion.dedup import DedupPolicy, survivors
+from ingestion.dedup import DedupPolicy, are_versions, survivors
 from ingestion.evidence import locate
 from ingestion.minhash import ContentStore, Signatures
 from ingestion.rates import clopper_pearson
@@ -68,9 +68,9 @@ def dedup_quality(
 ) -> list[dict[str, Any]]:
     """Rows of `dedup_quality`: each (permutations, bands, threshold) of the sweep, and the setting in force.
 
-    A labelled pair counts as found if the LSH index proposes it and its true Jaccard similarity reaches the threshold; fields
-    that keep documents apart do not enter, since labels say what a text is a copy of. `false_merge_rate` = found among pairs
-    labelled no; `missed_merge_rate` = not found among those labelled yes.
+    A labelled pair counts as found if the LSH index proposes it, its true Jaccard similarity reaches the threshold, and the two are
+    not versions of one document; fields that keep documents apart do not enter, since labels say what a text is a copy of.
+    `false_merge_rate` = found among pairs labelled no; `missed_merge_rate` = not found among those labelled yes.
 
     `quotations` are (doc_id, quotation) of the golden set. At each point the documents are merged as `near_duplicates` would
     with the fields of `protected`: `merged_quotations` stand in a document that is dropped, `lost_quotations` of these not
@@ -84,8 +84,11 @@ def dedup_quality(
     texts = {known[doc_id]["text_sha256"]: known[doc_id]["text"] for one, other, _ in pairs for doc_id in (one, other)}
     row_of = {sha: row for row, sha in enumerate(sorted(texts))}
     compare = minhash.Comparisons(texts, policy.shingle_length)
-    shas = [(known[one]["text_sha256"], known[other]["text_sha256"], yes) for one, other, yes in pairs]
-    measured = [(row_of[one], row_of[other], compare(one, other)[0], yes) for one, other, yes in shas]
+    measured = []
+    for one, other, yes in pairs:
+        shas = (known[one]["text_sha256"], known[other]["text_sha256"])
+        jaccard = 0.0 if are_versions(known[one], known[other]) else compare(*shas)[0]
+        measured.append((row_of[shas[0]], row_of[shas[1]], jaccard, yes))
 
     @cache
     def stands(doc_id: str, quotation: str) -> bool:

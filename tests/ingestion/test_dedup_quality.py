@@ -62,6 +62,12 @@ class TestQuality:
         for row in self.sweep().values():
             assert (row["status"], row["reason"], row["recall"], row["labelled_pairs"]) == ("not_applicable", "no_pairs", None, 0)
 
+    def test_versions_of_one_document_are_no_false_merge(self) -> None:
+        one, other = (document(f"v{n}", MARS, version_of="moons", version=str(n)) for n in (1, 2))
+        for documents, rate in (([one, other], 0.0), ([one, other | {"version_of": None}], 1.0)):
+            [row] = dedup_quality(documents, [self.label("v1", "v2", "no")], POLICY, (128,), (), (0.8,))
+            assert row["false_merge_rate"] == rate
+
     def test_bands_are_swept_beside_permutations_and_thresholds(self) -> None:
         # Ten words of sixty changed: too unlike for bands of 16 rows, alike enough for bands of 2.
         words = [f"word{n}" for n in range(60)]
