@@ -337,7 +337,8 @@ def near_duplicates(
 
     Pairs under the threshold of which one stands in the other to the share `policy.containment` are `contained` (or
     `version`): linked, never merged. The LSH index is made for the threshold, so it proposes fewer of them the more
-    the longer text adds: at the defaults 9 in 10 where a text is 70% of what contains it, 1 in 4 where it is half.
+    the longer text adds: at the defaults 9 in 10 where a text is 70% of what contains it, 1 in 4 where it is half, fewer
+    of many texts in one frame, whose chances are not independent.
 
     The survivor is chosen by publication state, newest version, newest date, longest text, smallest doc_id; `rule` names
     what decided. Every dropped document is itself similar to its survivor; a cluster whose ends are not may keep several.
