@@ -16,7 +16,42 @@ from ingestion.transcripts import align_characters, costliest
 
 WANTED_PARSE, WANTED_ERRORS = 1.5, 1.2
 """Most that a parse may cost in times of `get_text("dict")`, and an error rate in times of jiwer."""
-_WORDS = ["the", "pump", "of", "station", "seven", "needs", "regular", "maintenance", "with", "grease", "and", "water", "every", "four", "hundred", "hours", "because", "bearings", "wear", "when", "dry", "which", "is", "costly", "for", "owners", "and", "nobody", "reads", "a", "manual", "before", "something", "breaks"]
+_WORDS = [
+    "the",
+    "pump",
+    "of",
+    "station",
+    "seven",
+    "needs",
+    "regular",
+    "maintenance",
+    "with",
+    "grease",
+    "and",
+    "water",
+    "every",
+    "four",
+    "hundred",
+    "hours",
+    "because",
+    "bearings",
+    "wear",
+    "when",
+    "dry",
+    "which",
+    "is",
+    "costly",
+    "for",
+    "owners",
+    "and",
+    "nobody",
+    "reads",
+    "a",
+    "manual",
+    "before",
+    "something",
+    "breaks",
+]
 _REPEATS = 5
 
 

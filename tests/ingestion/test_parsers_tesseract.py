@@ -58,10 +58,9 @@ def test_without_the_command_the_mend_is_told_before_any_file(monkeypatch: pytes
 @pytest.mark.reference
 @needs_tesseract
 def test_fraktur_lines_are_read_best_with_a_model_of_their_script(shared: Path) -> None:
-    """Of 40 lines tesseract's `deu` reaches CER .119 (published); RapidOCR knows no Fraktur."""
+    """Tesseract's `deu` reaches CER .119 on 40 lines (published); models of the script should do better. RapidOCR has none for it."""
     rapidocr = pytest.importorskip("rapidocr")
     assert rapidocr
-    import numpy as np
     import pytesseract
     from PIL import Image
 
@@ -77,17 +76,16 @@ def test_fraktur_lines_are_read_best_with_a_model_of_their_script(shared: Path) 
     for name in [*(name for name in ("deu", "frk", "Fraktur") if name in found[1]), "rapidocr"]:
         errors = units = 0
         for line, gold in zip(lines, golds, strict=True):
-            image = Image.open(line).convert("RGB")
             if name == "rapidocr":
-                text = " ".join(part.text for part, _ in ocr.read(np.asarray(image))[0])
+                text = " ".join(element.text for element in ocr.parse(line, "image/png", ParseOptions()).elements)
             else:
-                text = " ".join(pytesseract.image_to_string(image, lang=name, config="--psm 7").split())
+                text = " ".join(pytesseract.image_to_string(Image.open(line), lang=name, config="--psm 7").split())
             alignment = align_characters(gold, text)
             errors, units = errors + alignment.edits, units + alignment.units
         told[name] = errors / units
     print({name: round(rate, 4) for name, rate in told.items()})
+    assert told["rapidocr"] < 0.2
     if "deu" in told:
         assert told["deu"] == pytest.approx(0.119, abs=0.02)
-    trained = [told[name] for name in ("frk", "Fraktur") if name in told]
-    if trained and "deu" in told:
-        assert min(trained) < told["deu"] < told["rapidocr"]
+    if {"deu", "frk", "Fraktur"} <= set(told):
+        assert max(told["frk"], told["Fraktur"]) < 0.7 * told["deu"]
