@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from ingestion import cleaning, dedup, labels, parsers, sources
 from ingestion.dedup_quality import dedup_quality as measure_dedup
+from ingestion.parse_quality import MarkedPage, worst_page
 from ingestion.parse_quality import parse_quality as measure_parser
 from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import pictures
+from rag_eval_assets.report.page_images import marked_page
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Parser, Settings
 from rag_eval_assets.storage.state import read_json, write_json
@@ -125,10 +127,18 @@ def _quotations(golden_questions: pa.Table) -> list[tuple[str, str]]:
 def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts: pa.Table, golden_questions: pa.Table) -> Product:
     """How well one parser reads: CER, WER, tables, order and length against references, and evidence still locatable."""
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
-    policy = step.settings.transcripts
-    rows = measure_parser(elements, reference_transcripts.to_pylist(), _quotations(golden_questions), policy=policy.model_dump())
-    mine = {step.partition: rows}
-    return Product(rows, pictures={"cer_by_class": pictures.cer_by_class(mine), "teds": pictures.teds_distribution(mine)})
+    policy, references = step.settings.transcripts.model_dump(), reference_transcripts.to_pylist()
+    rows = measure_parser(elements, references, _quotations(golden_questions), policy=policy)
+    shown = {"cer_by_class": pictures.cer_by_class({step.partition: rows}), "teds": pictures.teds_distribution({step.partition: rows})}
+    if (worst := worst_page(elements, references, rows, policy)) and (picture := _picture_of(step, worst)):
+        shown["worst_page"] = picture
+    return Product(rows, pictures=shown)
+
+
+def _picture_of(step: Step, worst: MarkedPage) -> bytes | None:
+    """The page as it looks, from the file as it is now: pictures are no part of a table's content."""
+    path = next((row["path"] for row in scan_corpus(step) if row["doc_id"] == worst.doc_id), None)
+    return marked_page(sources.file_of(step.folder.corpus, path), worst) if path else None
 
 
 @table_asset(
