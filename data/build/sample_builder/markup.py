@@ -198,8 +198,8 @@ def table_html(block: Block) -> str:
     )
 
 
-def reference_markdown(blocks: Sequence[Block]) -> str:
-    """Blocks as a transcript in Markdown: headings, lists and tables marked as what they are."""
+def reference_markdown(blocks: Sequence[Block], *, numbered: bool) -> str:
+    """Blocks as a transcript in Markdown: headings, lists and tables marked as what they are. `numbered`: a list's numbers are text."""
     parts: list[str] = []
     above = ""
     for block in blocks:
@@ -207,7 +207,7 @@ def reference_markdown(blocks: Sequence[Block]) -> str:
         if block.kind == "heading":
             parts.append(f"{'#' * block.level} {text}")
         elif block.kind in ("bullet", "number"):
-            item = f"- {text}" if block.kind == "bullet" else f"{block.number}. {text}"
+            item = f"{block.number}. {text}" if block.kind == "number" and numbered else f"- {text}"
             if above == block.kind:
                 parts[-1] += f"\n{item}"
             else:

@@ -51,12 +51,10 @@ def marked_transcript(rendition: Rendition, pages: list[str]) -> str | None:
     """The transcript in Markdown, where that says the same text in the same order; None where it does not (pages, notes, figures)."""
     if rendition.format not in ("html", "docx", "pdf") or "pages" in rendition.references:
         return None
-    markup = reference_markdown(rendition.blocks)
-    expected = "".join(pages) if rendition.format in PAPER else flowing_text(rendition)
-    # A reader of a page types the number of an item, and so does Markdown; on the web a list numbers itself.
-    numbered = " ".join(block_text(block) for block in rendition.blocks if block.kind != "pagebreak")
-    told = read_markdown(markup)[0].split()
-    return markup if told in (expected.split(), numbered.split()) else None
+    paper = rendition.format in PAPER
+    markup = reference_markdown(rendition.blocks, numbered=paper)
+    expected = "".join(pages) if paper else flowing_text(rendition)
+    return markup if read_markdown(markup)[0].split() == expected.split() else None
 
 
 def references(rendition: Rendition, pages: list[str]) -> dict[str, str]:
