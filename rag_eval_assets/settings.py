@@ -60,6 +60,21 @@ class Parser(Strict):
     kind: Literal["pymupdf", "unstructured", "ocr"]
     classes: tuple[str, ...] = Field(min_length=1, description="Document classes it parses; others are not_applicable.")
     dpi: int = Field(200, ge=72, le=600, description="Rendering resolution for OCR.")
+    main_text: Literal["rules", "trafilatura", "readability", "justext"] = Field(
+        "trafilatura", description="Who says what the main text of an HTML page is (kind unstructured); rules: its markup alone."
+    )
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Kind and options that shape its rows."""
+        options = {"ocr": ("dpi",), "unstructured": ("main_text",)}.get(self.kind, ())
+        return self.model_dump(mode="json", include={"kind", *options})
+
+    @model_validator(mode="after")
+    def _main_text_is_for_pages(self) -> Parser:
+        if self.kind != "unstructured" and "main_text" in self.model_fields_set:
+            raise ValueError("'main_text' is an option of kind unstructured; leave it out")
+        return self
 
 
 class ClassRule(Strict):

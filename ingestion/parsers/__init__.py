@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingestion import media_types
+from ingestion.parsers import main_text as extractors
 from ingestion.parsers.elements import ParseOptions, ParseRequest, failed_rows, not_applicable_rows
 from ingestion.parsers.isolation import run_isolated
 
@@ -75,35 +76,37 @@ def parse_files(
     limits: ParseLimits,
     *,
     dpi: int = 200,
+    main_text: str = extractors.RULES,
     on_done: Callable[[int, int], None] | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Parse files with one parser kind: for each request, in order, its rows of `parsed_documents` without work_key.
 
     A file that cannot be parsed is one row: order 0, status failed, a reason and a detail. No file ends the run, whatever it does
-    to its worker. No worker is started where every file fails the checks made here. `on_done` is told (done, total).
+    to its worker. No worker is started where every file fails the checks made here. `main_text` is a choice of `main_text.LIBRARIES`
+    for HTML. `on_done` is told (done, total).
 
     Raises KeyError for an unknown kind and ParserMissing for one that is not installed.
     """
     info = PARSERS[kind]
-    for library in info.libraries:
+    for library in (*info.libraries, *extractors.LIBRARIES[main_text]):
         try:
             importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
             mend = f"install this project with its extra [{info.extra}]" if info.extra else "install requirements.lock"
             raise ParserMissing(f"parser kind {kind!r} needs {library}: {mend}") from None
-    return _parse(info, requests, limits, dpi, on_done)
+    options = ParseOptions(dpi, limits.pages, limits.source_megabytes, main_text=main_text)
+    return _parse(info, requests, limits, options, on_done)
 
 
 def _parse(
     info: ParserInfo,
     requests: Sequence[ParseRequest],
     limits: ParseLimits,
-    dpi: int,
+    options: ParseOptions,
     on_done: Callable[[int, int], None] | None,
 ) -> Iterator[list[dict[str, Any]]]:
     refused = [_refusal(info, request, limits) for request in requests]
     sound = [request for request, refusal in zip(requests, refused, strict=True) if refusal is None]
-    options = ParseOptions(dpi, limits.pages, limits.source_megabytes)
     parsed: Generator[list[dict[str, Any]], None, None] | None = None
     if sound:
         parsed = run_isolated(info.module, sound, options, workers=limits.workers, seconds=limits.seconds, megabytes=limits.megabytes)

@@ -31,12 +31,14 @@ class ParseFailure(Exception):
 
 @dataclass(frozen=True)
 class ParseOptions:
-    """What a parser module is told: rendering resolution, most pages read, largest unpacked size, threads it may use."""
+    """What a parser module is told: rendering resolution, most pages read, largest unpacked size, threads it may use, and who says what
+    the main text of an HTML page is (`main_text`)."""
 
     dpi: int = 200
     pages: int = 2000
     megabytes: int = 256
     threads: int = 1
+    main_text: str = "rules"
 
 
 @dataclass

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ingestion.media_types import DOCX, HTML, MARKDOWN, PLAIN, is_encrypted_office
+from ingestion.parsers import main_text
 from ingestion.parsers.elements import BOILERPLATE, Element, Parsed, ParseFailure, ParseOptions, ends_sentence
 from ingestion.parsers.html_pages import CLOSE, OPEN, prepare_html
 from ingestion.parsers.html_tables import table_text, with_header
@@ -31,6 +32,10 @@ _CHARSET = re.compile(rb"<(?:meta\s[^>]*?charset\s*=\s*[\"']?|\?xml\s[^>]*?encod
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 _WESTERN = frozenset("äöüßÄÖÜéèêëáàâãåæçíìîïñóòôõøœúùûýÿÉÈÊËÁÀÂÃÅÆÇÍÌÎÏÑÓÒÔÕØŒÚÙÛÝŸ€£¥¢©®™°±§¶·«»‹›„“”‘’‚–—…•×÷¼½¾¹²³µº¡¿†‡‰\u00a0")
+
+
+_LONGEST_SENTENCE = 2_000
+"""Words of one sentence up to which it is looked at for a verb: the model would take 5 GB for one of 300,000."""
 
 
 def warm(threads: int) -> None:
@@ -65,7 +70,7 @@ def _lighten(model: Any) -> None:
     @Language.component("tag_single_sentences")
     def tag_single_sentences(doc: Any) -> Any:
         several = sum(len(sentence.text.split()) >= 3 for sentence in doc.sents) > 1
-        return doc if several else tag(encode(doc))
+        return doc if several or len(doc) > _LONGEST_SENTENCE else tag(encode(doc))
 
     model.remove_pipe("parser")
     model.disable_pipes("tok2vec", "tagger")
@@ -78,7 +83,7 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
     if media_type == DOCX:
         return _docx(path, options)
     text, note = decode(path.read_bytes(), html=media_type == HTML)
-    parsed = {HTML: _html, MARKDOWN: _markdown, PLAIN: _plain}[media_type](text)
+    parsed = _html(text, options.main_text) if media_type == HTML else {MARKDOWN: _markdown, PLAIN: _plain}[media_type](text)
     if note:
         parsed.notes.append(note)
     return parsed
@@ -142,13 +147,16 @@ def _without_mark(data: bytes) -> tuple[str, str]:
 
 
 # --------------------------------------------------------------------------------------------------------------- HTML
-def _html(text: str) -> Parsed:
+def _html(text: str, extractor: str = main_text.RULES) -> Parsed:
     from unstructured.partition.html import partition_html
 
     if not text.strip():
         return Parsed()
     prepared = prepare_html(text)
-    return Parsed(list(_mapped(partition_html(text=prepared, **_NO_DETECTION) if prepared else [])))
+    parsed = Parsed(list(_mapped(partition_html(text=prepared, **_NO_DETECTION) if prepared else [])))
+    if extractor != main_text.RULES and (note := main_text.mark(text, parsed.elements, extractor)):
+        parsed.notes.append(note)
+    return parsed
 
 
 def _mapped(elements: Sequence[Any]) -> Iterator[Element]:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ingestion import cleaning, dedup, labels, parsers, sources, transcripts
+from ingestion.parsers import main_text
 from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import pictures
@@ -55,7 +56,14 @@ def quality_labels(step: Step) -> Product:
 
 def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
     limits = settings.limits.model_dump(include={"file_seconds", "file_megabytes", "source_megabytes", "pages"})
-    return {**settings.parsers[key].model_dump(mode="json"), "limits": limits} if key else {}
+    return {**settings.parsers[key].shape, "classes": list(settings.parsers[key].classes), "limits": limits} if key else {}
+
+
+def _parser_libraries(settings: Settings, key: str | None) -> tuple[str, ...]:
+    if key is None:
+        return ()
+    parser = settings.parsers[key]
+    return (*parsers.PARSERS[parser.kind].libraries, *main_text.LIBRARIES[parser.shape.get("main_text", main_text.RULES)])
 
 
 @table_asset(
@@ -63,17 +71,16 @@ def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
     kinds=["pymupdf", "unstructured"],
     settings=_parser,
     modules=lambda s, p: [parsers.PARSERS[s.parsers[p].kind].module] if p else [],
-    libraries=lambda s, p: parsers.PARSERS[s.parsers[p].kind].libraries if p else (),
+    libraries=_parser_libraries,
     pool="parse",
 )
 def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     """Every file as one parser reads it: elements in reading order, or a typed failure."""
     parser, limits = step.settings.parsers[step.partition], step.settings.limits
-    shape = {"kind": parser.kind, **({"dpi": parser.dpi} if parser.kind == "ocr" else {})}
     files = source_documents.to_pylist()
     wanted = {}
     for f in files:
-        parsed_as = shape if f["doc_class"] in parser.classes else None
+        parsed_as = parser.shape if f["doc_class"] in parser.classes else None
         wanted[work_key(step.code, f["doc_id"], f["sha256"], f["doc_class"], f["media_type"], parsed_as)] = f
     kept, todo = step.reuse(wanted)
     path = partial(sources.file_of, step.folder.corpus)
@@ -82,7 +89,8 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     mine = [r for r in requests if r.doc_class in parser.classes]
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)
     made = [parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes]
-    made += parsers.parse_files(parser.kind, mine, bounds, dpi=parser.dpi, on_done=step.progress)
+    extractor = parser.shape.get("main_text", main_text.RULES)
+    made += parsers.parse_files(parser.kind, mine, bounds, dpi=parser.dpi, main_text=extractor, on_done=step.progress)
     rows = [{**row, "work_key": keys[row["doc_id"]]} for document in made for row in document]
     failed = sum(row["status"] == FAILED for row in rows)
     return Product(join(kept, rows), computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
