@@ -58,8 +58,8 @@ def warm(threads: int) -> None:
 def _lighten(model: Any) -> None:
     """Spare the sentence model what unstructured does not look at: a thousand files of 1,500 words in seconds, not minutes.
 
-    It asks for sentences, which punctuation gives in every language, and for verbs, but only of a text that is one sentence: so
-    the English dependency parser goes, and the tagger runs on such texts alone.
+    It asks for sentences, which punctuation gives in every language, and for verbs, but only of a text that is one sentence and not
+    for the most part capitalised: so the English dependency parser goes, and the tagger runs on such texts alone.
     """
     if "parser" not in model.pipe_names:
         return  # done before in this process
@@ -70,7 +70,9 @@ def _lighten(model: Any) -> None:
     @Language.component("tag_single_sentences")
     def tag_single_sentences(doc: Any) -> Any:
         several = sum(len(sentence.text.split()) >= 3 for sentence in doc.sents) > 1
-        return doc if several or len(doc) > _LONGEST_SENTENCE else tag(encode(doc))
+        words = [token.text for token in doc if token.text.isalpha()]
+        capitals = 2 * sum(word.istitle() or word.isupper() for word in words) > len(words)
+        return doc if several or capitals or not words or len(doc) > _LONGEST_SENTENCE else tag(encode(doc))
 
     model.remove_pipe("parser")
     model.disable_pipes("tok2vec", "tagger")
