@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ingestion import cleaning, dedup, labels, parsers, sources, transcripts
+from ingestion import cleaning_quality as quality
 from ingestion.parsers import main_text
 from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
@@ -121,7 +122,7 @@ def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts:
     "parsed_documents",
     kinds=["python"],
     settings=lambda s, p: {"cleaning": s.cleaning.model_dump(mode="json"), "parser_of": dict(s.parser_of)},
-    libraries=["py3langid"],
+    libraries=["py3langid", "regex"],
 )
 def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
     """Every document with its canonical text, its elements as spans of it, its language and what the checks saw."""
@@ -142,10 +143,18 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
     return Product(join(kept, rows), computed=len(rows))
 
 
-@table_asset("documents", "quality_labels", kinds=["python"])
-def cleaning_quality(step: Step, documents: pa.Table, quality_labels: pa.Table) -> Product:
-    """What cleaning removed and kept: boilerplate, normalisation, language and personal data, against labels where there are any."""
-    return Product(cleaning.cleaning_quality(documents.to_pylist(), quality_labels.to_pylist()))
+@table_asset(
+    "documents",
+    "quality_labels",
+    "parsed_documents",
+    kinds=["python"],
+    columns={"parsed_documents": ("doc_id", "order", "category", "text", "html", "status")},
+    libraries=["py3langid", "rapidfuzz", "regex", "scipy"],
+)
+def cleaning_quality(step: Step, documents: pa.Table, quality_labels: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
+    """How good texts are against labels: boilerplate (of each parser too), characters, language, personal data, headings, entities."""
+    parsed = {key: grouped(table.to_pylist(), "doc_id") for key, table in parsed_documents.items()}
+    return Product(quality.cleaning_quality(documents.to_pylist(), quality_labels.to_pylist(), parsed))
 
 
 def _dedup_policy(step: Step) -> dedup.DedupPolicy:
