@@ -280,3 +280,13 @@ def test_a_partition_names_the_libraries_of_its_extractor_alone(tmp_path: Path) 
     assert facts["traf"].settings["main_text"] == "trafilatura"
     assert "main_text" not in facts["pymupdf"].settings
     assert "trafilatura" not in facts["pymupdf"].libraries
+    assert graph.input_partitions("cleaning_quality", None, "parsed_documents") == list(parsers)
+    assert graph.input_partitions("documents", None, "parsed_documents") == ["rules"]
+
+
+def test_main_text_is_an_option_of_pages_alone() -> None:
+    with pytest.raises(ValueError, match="'main_text' is an option of kind unstructured; leave it out"):
+        Parser(kind="pymupdf", classes=("pdf",), main_text="rules")
+    assert Parser(kind="pymupdf", classes=("pdf",)).shape == {"kind": "pymupdf"}
+    assert Parser(kind="unstructured", classes=("html",)).shape == {"kind": "unstructured", "main_text": "trafilatura"}
+    assert Parser(kind="ocr", classes=("scan",)).shape == {"kind": "ocr", "dpi": 200}
