@@ -154,9 +154,9 @@ def test_a_hostile_page_reads_as_it_does_by_its_markup(tmp_path: Path, page: str
     assert [element.text for element in elements] == [element.text for element in expected]
 
 
-def test_a_page_of_a_million_words_is_aligned_in_bounds() -> None:
-    page = [f"w{n}" for n in range(1_000_000)]
-    assert sum(main_text._standing(page, page[200_000:900_000])) == 700_000
+def test_a_page_as_long_as_a_book_is_aligned_in_bounds() -> None:
+    page = [f"w{n}" for n in range(200_000)]
+    assert sum(main_text._standing(page, page[40_000:180_000])) == 140_000
     assert sum(main_text._standing(["la"] * 300_000, ["la"] * 300_000)) == 0
 
 
