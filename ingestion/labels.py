@@ -11,9 +11,12 @@ import itertools
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+from ingestion.references import read_markdown
 
 KINDS: dict[str, tuple[str, ...]] = {
     "boilerplate": ("quotation",),
@@ -67,6 +70,7 @@ def read_references(folder: Path, doc_ids: Collection[str]) -> list[dict[str, An
     """Rows of `reference_transcripts`, in order of (doc_id, kind, item). An absent folder gives no rows.
 
     Layout: `text/<doc_id>.txt` (whole document, item 0), `text/<doc_id>.p<N>.txt` (page N, from 1), `tables/<doc_id>.t<N>.html`.
+    `text/<doc_id>.md` is a transcript that also says what is a heading, a list, a caption, a footnote or a table (`references`).
     A transcript holds what a reader reads: running heads, page numbers and site navigation are left out of it. Raises LabelError.
     """
     known = set(doc_ids)
@@ -75,7 +79,7 @@ def read_references(folder: Path, doc_ids: Collection[str]) -> list[dict[str, An
     for path in _files(folder):
         shown = path.relative_to(folder).as_posix()
         try:
-            rows.append(_reference(path, unicodedata.normalize("NFC", shown), known))
+            rows += _reference(path, unicodedata.normalize("NFC", shown), known)
         except (ValueError, OSError) as error:
             problems.append(f"{folder.name}/{shown}: {error}")
     rows.sort(key=lambda row: (row["doc_id"], row["kind"], row["item"]))
@@ -94,20 +98,20 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
-def _reference(path: Path, shown: str, known: set[str]) -> dict[str, Any]:
+def _reference(path: Path, shown: str, known: set[str]) -> list[dict[str, Any]]:
     kind_folder, _, rest = shown.partition("/")
-    if kind_folder == "text" and rest.endswith(".txt"):
-        kind, name, pattern = "text", rest.removesuffix(".txt"), _PAGE
+    if kind_folder == "text" and rest.endswith((".txt", ".md")):
+        kind, name, pattern = "text", rest.rpartition(".")[0], _PAGE
     elif kind_folder == "tables" and rest.endswith(".html"):
         kind, name, pattern = "table", rest.removesuffix(".html"), _TABLE
     else:
-        raise ValueError("is no text/<document>[.p<N>].txt and no tables/<document>.t<N>.html; rename or remove it")
+        raise ValueError("is no text/<document>[.p<N>].txt, text/<document>.md or tables/<document>.t<N>.html; rename or remove it")
     numbered = pattern.fullmatch(name)
     if kind == "text" and name in known:
         if numbered and numbered["doc"] in known:
             raise ValueError(f"stands for the document {name!r} and for a page of {numbered['doc']!r}; give one another id")
         doc_id, item = name, 0
-    elif numbered and numbered["doc"] in known:
+    elif numbered and numbered["doc"] in known and not rest.endswith(".md"):
         doc_id, item = numbered["doc"], int(numbered["number"])
         if kind == "text" and item == 0:
             raise ValueError("pages count from 1; rename it to .p1.txt or to the whole document")
@@ -117,23 +121,28 @@ def _reference(path: Path, shown: str, known: set[str]) -> dict[str, Any]:
         content = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8; save it as UTF-8") from None
+    row = {"doc_id": doc_id, "kind": kind, "item": item, "page": None, "level": None, "text": content, "html": None, "file": shown}
     if kind == "table":
         from ingestion.parsers.html_tables import table_text
 
         text = table_text(content)
         if text is None:
             raise ValueError("holds no <table>; write the reference table as HTML")
-    else:
-        text = content
-    return {
-        "doc_id": doc_id,
-        "kind": kind,
-        "item": item,
-        "page": item if kind == "text" and item else None,
-        "text": text,
-        "html": content if kind == "table" else None,
-        "file": shown,
-    }
+        return [row | {"text": text, "html": content}]
+    if rest.endswith(".md"):
+        return _marked(row)
+    return [row | {"page": item or None}]
+
+
+def _marked(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a transcript in Markdown: its text, and its parts, numbered from 0 in each kind."""
+    text, parts = read_markdown(row["text"])
+    counts: Counter[str] = Counter()
+    rows = [row | {"text": text}]
+    for part in parts:
+        rows.append(row | {"kind": part.kind, "item": counts[part.kind], "level": part.level, "text": part.text, "html": part.html})
+        counts[part.kind] += 1
+    return rows
 
 
 def read_labels(folder: Path, doc_ids: Collection[str]) -> list[dict[str, Any]]:

@@ -5,9 +5,11 @@ What belongs here: magic bytes, archive members, suffixes. What does not: listin
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import zipfile
+import zlib
 from pathlib import Path
 
 PDF = "application/pdf"
@@ -17,6 +19,11 @@ PLAIN = "text/plain"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+EPUB = "application/epub+zip"
+CSV = "text/csv"
+TSV = "text/tab-separated-values"
+EML = "message/rfc822"
+NDJSON = "application/x-ndjson"
 UNKNOWN = "application/octet-stream"
 
 SUFFIXES: dict[str, str] = {
@@ -35,17 +42,19 @@ SUFFIXES: dict[str, str] = {
     ".ppt": "application/vnd.ms-powerpoint",
     ".xls": "application/vnd.ms-excel",
     ".odt": "application/vnd.oasis.opendocument.text",
-    ".epub": "application/epub+zip",
+    ".epub": EPUB,
     ".zip": "application/zip",
     ".rtf": "application/rtf",
-    ".csv": "text/csv",
-    ".tsv": "text/tab-separated-values",
+    ".csv": CSV,
+    ".tsv": TSV,
+    ".tab": TSV,
     ".json": "application/json",
-    ".jsonl": "application/x-ndjson",
+    ".jsonl": NDJSON,
+    ".ndjson": NDJSON,
     ".xml": "application/xml",
     ".yaml": "application/yaml",
     ".yml": "application/yaml",
-    ".eml": "message/rfc822",
+    ".eml": EML,
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
@@ -76,10 +85,16 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xef\xbb\xbf", "utf-8"),
 )
-_TEXTUAL = frozenset({"application/json", "application/x-ndjson", "application/xml", "application/yaml", "message/rfc822"})
+_TEXTUAL = frozenset({"application/json", NDJSON, "application/xml", "application/yaml", EML})
 HEAD = 64 * 1024
 """Bytes of a file's start that are looked at."""
 _HTML_START = re.compile(r"(?:\s|<!--.*?-->|<\?xml[^>]*>)*<(?:!doctype\s+html|html[\s>])", re.I | re.S)
+
+# A block of header fields (RFC 5322, 2.2) with a blank line after it, as a mail program writes it to a file.
+_MAIL_FIELD = re.compile(r"([!-9;-~]+):[ \t]|[ \t]+\S")
+_MAIL_NAMES = frozenset({
+    "from", "to", "subject", "date", "message-id", "mime-version", "received", "return-path", "delivered-to", "content-type",
+})  # fmt: skip
 
 
 def promised_type(name: str) -> str | None:
@@ -124,7 +139,22 @@ def sniff_head(path: Path, head: bytes) -> str:
         return promised
     if _HTML_START.match(text):
         return HTML
+    if _is_mail(text):
+        return EML
     return "application/xml" if text.lstrip().startswith("<?xml") else PLAIN
+
+
+def _is_mail(text: str) -> bool:
+    """Whether a text starts like a mail: header fields alone up to an empty line, at least three of those every mail has."""
+    names = set()
+    for line in text.splitlines():
+        if not line.strip():
+            break
+        field = _MAIL_FIELD.match(line)
+        if field is None:
+            return False
+        names.add((field[1] or "").lower())
+    return "from" in names and len(names & _MAIL_NAMES) >= 3
 
 
 def _as_text(head: bytes) -> str | None:
@@ -145,10 +175,16 @@ def _zip_type(path: Path, promised: str | None) -> str:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
             if "mimetype" in names:
-                return archive.read("mimetype")[:200].decode("ascii", errors="ignore").strip() or "application/zip"
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
-        return promised if promised in (DOCX, PPTX, XLSX, SUFFIXES[".odt"], SUFFIXES[".epub"]) else "application/zip"
-    for member, media_type in (("word/document.xml", DOCX), ("xl/workbook.xml", XLSX), ("ppt/presentation.xml", PPTX)):
+                with archive.open("mimetype") as stream:  # of a bomb, too, only this much is unpacked
+                    return stream.read(200).decode("ascii", errors="ignore").strip() or "application/zip"
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError, RuntimeError):
+        return promised if promised in (DOCX, PPTX, XLSX, SUFFIXES[".odt"], EPUB) else "application/zip"
+    for member, media_type in (
+        ("word/document.xml", DOCX),
+        ("xl/workbook.xml", XLSX),
+        ("ppt/presentation.xml", PPTX),
+        ("META-INF/container.xml", EPUB),
+    ):
         if member in names:
             return media_type
     return "application/zip"

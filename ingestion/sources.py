@@ -21,12 +21,17 @@ from typing import Any
 
 import yaml
 
-from ingestion.media_types import DOCX, HEAD, HTML, MARKDOWN, PDF, PLAIN, sniff_head
+from ingestion.media_types import CSV, DOCX, EML, EPUB, HEAD, HTML, MARKDOWN, PDF, PLAIN, PPTX, TSV, XLSX, sniff_head
 
 SIDECAR_SUFFIX = ".meta.yaml"
 FOLDER_SIDECAR = "folder.meta.yaml"
+IMPORT_NAME = re.compile(r"(?P<owner>.+)\.pages\.(?P<parser>[a-z0-9][a-z0-9_-]*)\.(?:jsonl|md|txt)", re.S)
+"""A sidecar with the text that an outside reader took from a file, page by page: `scan.png.pages.mistral.jsonl`."""
 
-CLASSES: dict[str, str] = {PDF: "pdf", HTML: "html", MARKDOWN: "markdown", DOCX: "docx", PLAIN: "text"}
+CLASSES: dict[str, str] = {
+    PDF: "pdf", HTML: "html", MARKDOWN: "markdown", DOCX: "docx", PLAIN: "text", PPTX: "pptx", XLSX: "xlsx", CSV: "csv", TSV: "csv",
+    EML: "eml", EPUB: "epub",
+}  # fmt: skip
 """Class of a media type where neither a sidecar nor a rule gives one; images are `scan`, the rest `other`."""
 
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they make a name read as another one
@@ -48,11 +53,13 @@ class CorpusError(ValueError):
 
 @dataclass(frozen=True)
 class _Found:
-    """A file of the corpus: its path on disk, its name in the table, and the sidecars that apply to it, outermost first."""
+    """A file of the corpus: its path on disk, its name in the table, the sidecars that apply to it, outermost first, and its imported
+    texts by parser."""
 
     disk: Path
     path: str
     sidecars: tuple[Path, ...]
+    imports: tuple[tuple[str, _Found], ...] = ()
 
 
 @dataclass
@@ -64,9 +71,10 @@ class _Walk:
 def scan(corpus: Path, rules: Sequence[tuple[str, str]] = (), cache: MutableMapping[str, list[Any]] | None = None) -> list[dict[str, Any]]:
     """List a corpus folder as rows of `source_documents`, sorted by doc_id.
 
-    Sidecars (`<file>.meta.yaml`, `folder.meta.yaml`) and names that start with a dot are no documents. `rules` are (glob, class)
-    pairs, first match wins (see `matches`). `cache` maps a relative path to [size, mtime_ns, sha256, media_type]; a file that
-    still has that size and time is not read, and the mapping is left holding exactly the files found.
+    Sidecars (`<file>.meta.yaml`, `folder.meta.yaml`, `<file>.pages.<parser>.jsonl`, `.md` or `.txt`) and names that start with a dot are
+    no documents. `rules` are (glob, class) pairs, first match wins (see `matches`). `cache` maps a relative path to
+    [size, mtime_ns, sha256, media_type]; a file that still has that size and time is not read, and the mapping is left holding exactly
+    the files found.
 
     Raises CorpusError with every problem found, not only the first.
     """
@@ -92,10 +100,13 @@ def scan(corpus: Path, rules: Sequence[tuple[str, str]] = (), cache: MutableMapp
         holders[doc_id] = found.path
         try:
             size, sha256, media_type = _facts(found, cache, seen)
+            imports = [
+                {"parser": parser, "path": text.path, "sha256": _facts(text, cache, seen)[1]} for parser, text in sorted(found.imports)
+            ]
         except OSError as error:
             walk.problems.append(f"{found.path}: cannot be read ({error.strerror}); mend its permissions or remove it")
             continue
-        rows.append(_row(doc_id, found.path, size, sha256, media_type, metadata, rules))
+        rows.append(_row(doc_id, found.path, size, sha256, media_type, metadata, rules) | {"imports": imports})
     if walk.problems:
         raise CorpusError("\n".join(walk.problems))
     if cache is not None:
@@ -175,6 +186,7 @@ def _collect(folder: Path, root: Path, prefix: str, inherited: tuple[Path, ...],
     names = {entry.name for entry in entries}
     if FOLDER_SIDECAR in names:
         inherited = (*inherited, folder / FOLDER_SIDECAR)
+    imports = _imports(entries, root, prefix, names, walk)
     for entry in entries:
         shown = f"{prefix}{_printable(entry.name)}"
         try:
@@ -188,6 +200,8 @@ def _collect(folder: Path, root: Path, prefix: str, inherited: tuple[Path, ...],
             if entry.name != FOLDER_SIDECAR and owner not in names:
                 walk.problems.append(f"{shown}: stands beside no file {owner!r}; rename it or remove it")
             continue
+        if IMPORT_NAME.fullmatch(entry.name):
+            continue
         if problem := _bad_id(name):
             walk.problems.append(f"{shown}: the name {problem}; rename it")
         elif entry.is_symlink() and (problem := _bad_link(Path(entry.path), root)):
@@ -198,7 +212,26 @@ def _collect(folder: Path, root: Path, prefix: str, inherited: tuple[Path, ...],
             walk.problems.append(f"{shown}: is neither a file nor a folder; remove it")
         else:
             own = (folder / f"{entry.name}{SIDECAR_SUFFIX}",) if f"{entry.name}{SIDECAR_SUFFIX}" in names else ()
-            walk.files.append(_Found(Path(entry.path), f"{prefix}{name}", (*inherited, *own)))
+            walk.files.append(_Found(Path(entry.path), f"{prefix}{name}", (*inherited, *own), tuple(imports.get(entry.name, {}).items())))
+
+
+def _imports(entries: Sequence[os.DirEntry[str]], root: Path, prefix: str, names: set[str], walk: _Walk) -> dict[str, dict[str, _Found]]:
+    """The imported texts of a folder by owner and parser."""
+    found: dict[str, dict[str, _Found]] = {}
+    for entry in entries:
+        match = IMPORT_NAME.fullmatch(entry.name)
+        if match is None:
+            continue
+        mine, shown = found.setdefault(match["owner"], {}), f"{prefix}{_printable(entry.name)}"
+        if match["owner"] not in names:
+            walk.problems.append(f"{shown}: stands beside no file {_printable(match['owner'])!r}; rename it or remove it")
+        elif entry.is_symlink() and (problem := _bad_link(Path(entry.path), root)):
+            walk.problems.append(f"{shown}: {problem}")
+        elif match["parser"] in mine:
+            walk.problems.append(f"{shown}: is a second import of {match['parser']!r} for one file; keep one")
+        else:
+            mine[match["parser"]] = _Found(Path(entry.path), f"{prefix}{unicodedata.normalize('NFC', entry.name)}", ())
+    return found
 
 
 def _printable(name: str) -> str:

@@ -57,23 +57,22 @@ class Limits(Strict):
 class Parser(Strict):
     """One partition of `parsed_documents`."""
 
-    kind: Literal["pymupdf", "unstructured", "ocr"]
+    kind: Literal["pymupdf", "unstructured", "ocr", "tesseract", "auto", "imported", "docling"]
     classes: tuple[str, ...] = Field(min_length=1, description="Document classes it parses; others are not_applicable.")
     dpi: int = Field(200, ge=72, le=600, description="Rendering resolution for OCR.")
-    main_text: Literal["rules", "trafilatura", "readability", "justext"] = Field(
-        "trafilatura", description="Who says what the main text of an HTML page is (kind unstructured); rules: its markup alone."
+    engine: Literal["rapidocr", "tesseract"] = Field("rapidocr", description="What `auto` reads pictures with.")
+    languages: tuple[str, ...] = Field(
+        (), description="Languages of Tesseract by its own names, such as eng, deu, nld, frk; empty for eng."
     )
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """Kind and options that shape its rows."""
-        options = {"ocr": ("dpi",), "unstructured": ("main_text",)}.get(self.kind, ())
-        return self.model_dump(mode="json", include={"kind", *options})
+    pipeline: Literal["standard", "vlm"] = Field("standard", description="Which of docling's pipelines reads the pages.")
+    main_text: Literal["rules", "trafilatura", "readability", "justext"] = Field(
+        "trafilatura", description="Who says what the main text of an HTML page is; rules: its markup alone."
+    )
 
     @model_validator(mode="after")
     def _main_text_is_for_pages(self) -> Parser:
-        if self.kind != "unstructured" and "main_text" in self.model_fields_set:
-            raise ValueError("'main_text' is an option of kind unstructured; leave it out")
+        if self.kind not in ("unstructured", "auto") and "main_text" in self.model_fields_set:
+            raise ValueError("'main_text' is an option of the kinds unstructured and auto; leave it out")
         return self
 
 
@@ -306,6 +305,9 @@ class Settings(Strict):
             keys = chunking_keys(self.chunkings)
         except ValueError as error:
             raise UnresolvedNames([(("chunkings",), str(error).removeprefix("chunkings: "))]) from error
+        for name, chosen in self.parsers.items():
+            if chosen.kind == "imported" and "." in name:
+                problems.append((("parsers", name), "the name of an imported parser is part of file names and holds no '.'"))
         for doc_class, parser in self.parser_of.items():
             if parser not in self.parsers:
                 problems.append((("parser_of", doc_class), f"no parser {parser!r}; known: {', '.join(self.parsers)}"))

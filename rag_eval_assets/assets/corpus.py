@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingestion import cleaning, dedup, labels, parsers, sources, transcripts
-from ingestion import cleaning_quality as quality
-from ingestion.parsers import main_text
+from ingestion import cleaning, dedup, labels, parsers, sources
+from ingestion import cleaning_quality as text_quality
+from ingestion import parse_quality as quality
 from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import pictures
 from rag_eval_assets.resources.stores import SqliteStore
-from rag_eval_assets.settings import Settings
+from rag_eval_assets.settings import Parser, Settings
 from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
@@ -55,16 +55,22 @@ def quality_labels(step: Step) -> Product:
     return Product(labels.read_labels(step.folder.labels, {row["doc_id"] for row in scan_corpus(step)}))
 
 
+def _parser_options(parser: Parser) -> dict[str, Any]:
+    """The settings that a parser's kind obeys."""
+    return parser.model_dump(include=set(parsers.PARSERS[parser.kind].options))
+
+
+def _parser_shape(parser: Parser) -> dict[str, Any]:
+    """What shapes a parser's rows beside code and libraries."""
+    options = _parser_options(parser)
+    return {"kind": parser.kind, **options, **parsers.engine_facts(parser.kind, options)}
+
+
 def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
-    limits = settings.limits.model_dump(include={"file_seconds", "file_megabytes", "source_megabytes", "pages"})
-    return {**settings.parsers[key].shape, "classes": list(settings.parsers[key].classes), "limits": limits} if key else {}
-
-
-def _parser_libraries(settings: Settings, key: str | None) -> tuple[str, ...]:
     if key is None:
-        return ()
-    parser = settings.parsers[key]
-    return (*parsers.PARSERS[parser.kind].libraries, *main_text.LIBRARIES[parser.shape.get("main_text", main_text.RULES)])
+        return {}
+    limits = settings.limits.model_dump(include={"file_seconds", "file_megabytes", "source_megabytes", "pages"})
+    return {**_parser_shape(settings.parsers[key]), "classes": list(settings.parsers[key].classes), "limits": limits}
 
 
 @table_asset(
@@ -72,26 +78,30 @@ def _parser_libraries(settings: Settings, key: str | None) -> tuple[str, ...]:
     kinds=["pymupdf", "unstructured"],
     settings=_parser,
     modules=lambda s, p: [parsers.PARSERS[s.parsers[p].kind].module] if p else [],
-    libraries=_parser_libraries,
+    libraries=lambda s, p: parsers.libraries(s.parsers[p].kind, _parser_options(s.parsers[p])) if p else (),
     pool="parse",
 )
 def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     """Every file as one parser reads it: elements in reading order, or a typed failure."""
     parser, limits = step.settings.parsers[step.partition], step.settings.limits
+    shape = _parser_shape(parser)
     files = source_documents.to_pylist()
     wanted = {}
     for f in files:
-        parsed_as = parser.shape if f["doc_class"] in parser.classes else None
+        f["import"] = next((i for i in f["imports"] if (parser.kind, step.partition) == ("imported", i["parser"])), None)
+        parsed_as = {**shape, "import": f["import"]} if f["doc_class"] in parser.classes else None
         wanted[work_key(step.code, f["doc_id"], f["sha256"], f["doc_class"], f["media_type"], parsed_as)] = f
     kept, todo = step.reuse(wanted)
     path = partial(sources.file_of, step.folder.corpus)
     requests = [parsers.ParseRequest(f["doc_id"], path(f["path"]), f["media_type"], f["doc_class"], f["sha256"]) for f in todo]
+    if parser.kind == "imported":
+        texts = [f["import"] and (path(f["import"]["path"]), f["import"]["sha256"]) for f in todo]
+        requests = [parsers.import_request(r, step.partition, text) for r, text in zip(requests, texts, strict=True)]
     keys = {f["doc_id"]: key for key, f in wanted.items()}
     mine = [r for r in requests if r.doc_class in parser.classes]
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)
     made = [parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes]
-    extractor = parser.shape.get("main_text", main_text.RULES)
-    made += parsers.parse_files(parser.kind, mine, bounds, dpi=parser.dpi, main_text=extractor, on_done=step.progress)
+    made += parsers.parse_files(parser.kind, mine, bounds, options=_parser_options(parser), on_done=step.progress)
     rows = [{**row, "work_key": keys[row["doc_id"]]} for document in made for row in document]
     failed = sum(row["status"] == FAILED for row in rows)
     return Product(join(kept, rows), computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
@@ -113,7 +123,7 @@ def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts:
     )
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
     policy = step.settings.transcripts
-    rows = transcripts.parse_quality(elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump())
+    rows = quality.parse_quality(elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump())
     return Product(rows, pictures={"cer_by_class": pictures.cer_by_class({step.partition: rows})})
 
 
@@ -132,6 +142,7 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
     for source in files:
         parser = step.settings.parser_of.get(source["doc_class"], "")
         mine = elements.get(parser, {}).get(source["doc_id"], [])
+        source = {k: v for k, v in source.items() if k != "imports"}
         content = [{k: v for k, v in e.items() if k not in ("seconds", "work_key")} for e in mine]
         wanted[work_key(step.code, source, content, parser, step.settings.cleaning.model_dump(mode="json"))] = (source, mine, parser)
     kept, todo = step.reuse(wanted)
@@ -154,7 +165,7 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
 def cleaning_quality(step: Step, documents: pa.Table, quality_labels: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
     """How good texts are against labels: boilerplate (of each parser too), characters, language, personal data, headings, entities."""
     parsed = {key: grouped(table.to_pylist(), "doc_id") for key, table in parsed_documents.items()}
-    return Product(quality.cleaning_quality(documents.to_pylist(), quality_labels.to_pylist(), parsed))
+    return Product(text_quality.cleaning_quality(documents.to_pylist(), quality_labels.to_pylist(), parsed))
 
 
 def _dedup_policy(step: Step) -> dedup.DedupPolicy:

@@ -168,33 +168,27 @@ def scored_ann(rows: Rows) -> list[Row]:
 # ------------------------------------------------------------------------------------------------------------- parsing
 @dataclass(frozen=True)
 class ParseFigures:
-    """How one parser reads one class of documents. Shares are pooled over characters, words or quotations; None without any."""
+    """How one parser reads one class of documents: the class's scored rows by metric, and what stands behind them."""
 
     doc_class: str
     parser: str
     documents: int
-    with_reference: int
-    cer: float | None
-    wer: float | None
-    located: float | None
-    teds: float | None
-    order_tau: float | None
+    figures: Mapping[str, Row]
     length_ratio: tuple[float, float] | None
     each_cer: tuple[float, ...]
-    failed: int
+    each_teds: tuple[float, ...]
+    lost: tuple[Row, ...]
 
+    def value(self, metric: str) -> float | None:
+        """The class's figure; None where nothing was scored."""
+        row = self.figures.get(metric)
+        return row["value"] if row else None
 
-def _pooled(rows: Rows, *, complement: bool = False) -> float | None:
-    counted = [r for r in rows if r["units"] and r["errors"] is not None]
-    units = sum(r["units"] for r in counted)
-    if not units:
-        return None
-    share: float = sum(r["errors"] for r in counted) / units
-    return 1 - share if complement else share
-
-
-def _mean(rows: Rows) -> float | None:
-    return sum(r["value"] for r in rows) / len(rows) if rows else None
+    @property
+    def with_reference(self) -> int:
+        """Documents behind the error rate."""
+        row = self.figures.get("cer")
+        return row["documents"] if row else 0
 
 
 def parse_figures(rows_by_parser: Mapping[str, Rows]) -> list[ParseFigures]:
@@ -205,28 +199,42 @@ def parse_figures(rows_by_parser: Mapping[str, Rows]) -> list[ParseFigures]:
             groups[row["doc_class"], parser].append(row)
     figures = []
     for (doc_class, parser), rows in sorted(groups.items()):
-        scored: dict[str, list[Row]] = defaultdict(list)
-        for row in rows:
+        own = sorted((r for r in rows if r["scope"] == "document"), key=lambda r: (r["doc_id"], r["item"]))
+        each: dict[str, list[float]] = defaultdict(list)
+        for row in own:
             if row["status"] == SCORED and row["value"] is not None:
-                scored[row["metric"]].append(row)
-        ratios = [r["value"] for r in scored["length_ratio"]]
+                each[row["metric"]].append(row["value"])
+        ratios = each["length_ratio"]
         figures.append(
             ParseFigures(
                 doc_class=doc_class,
                 parser=parser,
-                documents=len({r["doc_id"] for r in rows}),
-                with_reference=len({r["doc_id"] for r in scored["cer"]}),
-                cer=_pooled(scored["cer"]),
-                wer=_pooled(scored["wer"]),
-                located=_pooled(scored["evidence_located"], complement=True),
-                teds=_mean(scored["teds"]),
-                order_tau=_mean(scored["order_tau"]),
+                documents=len({r["doc_id"] for r in own}),
+                figures={r["metric"]: r for r in rows if r["scope"] == "class" and r["status"] == SCORED},
                 length_ratio=(min(ratios), max(ratios)) if ratios else None,
-                each_cer=tuple(r["value"] for r in sorted(scored["cer"], key=lambda r: (r["doc_id"], r["item"]))),
-                failed=len({r["doc_id"] for r in rows if r["status"] == "failed"}),
+                each_cer=tuple(each["cer"]),
+                each_teds=tuple(each["teds"]),
+                lost=tuple(r for r in own if r["metric"] == "quotation_lost"),
             )
         )
     return figures
+
+
+def located_after(evidence: Rows, documents: Rows) -> dict[tuple[str, str], tuple[int, int, int, int]]:
+    """By (class, parser of the text): distinct golden quotations, and how many of them still stand after parsing, cleaning and dedup."""
+    home = {d["doc_id"]: (d["doc_class"], d["parser"]) for d in documents if d["parser"]}
+    gone = {"parsed": 1, "cleaned": 2, "kept": 3}
+    first_lost: dict[tuple[str, str], int] = {}
+    for row in evidence:
+        if row["quotation"] and row["doc_id"] in home:
+            quotation = (row["doc_id"], row["quotation"])
+            first_lost[quotation] = min(first_lost.get(quotation, 4), gone.get(row["lost_at"], 1) if row["lost_at"] else 4)
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for (doc_id, _), lost in first_lost.items():
+        count = counts[home[doc_id]]
+        for stage in range(lost):
+            count[stage] += 1
+    return {key: (c[0], c[1], c[2], c[3]) for key, c in sorted(counts.items())}
 
 
 # -------------------------------------------------------------------------------------------------------------- funnel

@@ -17,6 +17,7 @@ import jinja2
 
 from rag_eval_assets.report import facts, formats, sections
 from rag_eval_assets.report.facts import Row
+from rag_eval_assets.report.parsing import parse_failures, parsing
 
 READS: dict[str, tuple[str, ...]] = {
     "system_specs": ("system", "chunking", "retriever", "reranker", "depth", "top_k", "token_budget", "reader"),
@@ -36,7 +37,10 @@ READS: dict[str, tuple[str, ...]] = {
         "embedder", "index", "setting", "selectivity", "k", "recall_mean", "recall_p5", "recall_by_id", "ndcg_cost",
         "distance_computations", "bytes", "recommended", "status", "reason",
     ),
-    "parse_quality": ("doc_id", "doc_class", "metric", "item", "value", "errors", "units", "policy", "status"),
+    "parse_quality": (
+        "scope", "doc_id", "doc_class", "metric", "item", "value", "lower", "upper", "errors", "units", "documents", "confusions",
+        "expected", "found", "policy", "status",
+    ),
     "parsed_documents": ("doc_id", "doc_class", "status", "reason", "detail"),
     "documents": ("doc_id", "doc_class", "parser", "status", "reason", "detail"),
     "near_duplicates": ("row", "relation", "kept"),
@@ -110,12 +114,12 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "scores": sections.scores(tables, split, pass_metric),
         "sweep": sections.sweep(tables),
         "index": sections.index(tables),
-        "parsing": sections.parsing(tables),
+        "parsing": parsing(tables),
         "funnels": sections.funnels(tables, split),
         "baselines": sections.baselines(tables, split),
         "slices": sections.slices(tables, split, pass_metric),
         "golden": sections.golden(tables, split),
-        "parse_failures": sections.parse_failures(tables),
+        "parse_failures": parse_failures(tables),
         "failures": sections.failures(tables, split, pass_metric),
         "cleaning": sections.cleaning(tables),
     }

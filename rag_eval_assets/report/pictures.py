@@ -393,7 +393,7 @@ def ann_pareto(rows_by_chunking: Mapping[str, Rows]) -> bytes:
 def cer_by_class(rows_by_parser: Mapping[str, Rows]) -> bytes:
     """parse_quality rows by parser: character error rate of each document class, pooled; marks: its worst documents."""
     title = "Character error rate by class and parser"
-    figures = [f for f in facts.parse_figures(rows_by_parser) if f.cer is not None]
+    figures = [f for f in facts.parse_figures(rows_by_parser) if "cer" in f.figures]
     if not figures:
         return _nothing(title, "no document has a hand-checked reference")
     shown = figures[:_MAX_BARS]
@@ -404,19 +404,53 @@ def cer_by_class(rows_by_parser: Mapping[str, Rows]) -> bytes:
         for place, each in enumerate(shown):
             i = parsers.index(each.parser)
             colour = _COLOURS[i % len(_COLOURS)]
-            axes.barh(place, each.cer or 0.0, height=0.62, color=colour, alpha=0.35, label=formats.label(each.parser))
+            row = each.figures["cer"]
+            axes.barh(place, row["value"], height=0.62, color=colour, alpha=0.35, label=formats.label(each.parser))
             dots = sorted(each.each_cer)[-max(3, _MAX_DOTS // len(shown)) :]
             look = _look(i) | {"linestyle": "none", "markersize": 4, "alpha": 0.8}
             axes.plot(dots, [place] * len(dots), **look)
-            _note(axes, f"{formats.percent(each.cer)} pooled", (max([each.cer or 0.0, *dots]), place), (7, 0), va="center")
+            _note(axes, f"{formats.percent(row['value'])} pooled", (max([row["value"], *dots]), place), (7, 0), va="center")
         names = [f"{formats.label(f.doc_class, 18)} · {formats.label(f.parser, 18)} (n={f.with_reference})" for f in shown]
         axes.set_yticks(range(len(shown)), names)
         axes.invert_yaxis()
         axes.grid(False, axis="y")
         axes.tick_params(axis="y", length=0)
-        axes.set_xlim(0, max(0.02, 1.12 * max(max([f.cer or 0.0, *f.each_cer]) for f in shown)))
+        axes.set_xlim(0, max(0.02, 1.12 * max(max([f.figures["cer"]["value"], *f.each_cer]) for f in shown)))
         _percent_axis(axes, "x", 0 if axes.get_xlim()[1] > 0.05 else 1)
         axes.set_xlabel("character error rate (edits in % of reference characters) · bar: pooled · mark: a document")
+        _say(figure, _left_out((len(shown), len(figures), "rows")))
+
+    return _draw(title, 0.8 + 0.34 * len(shown), paint)
+
+
+def teds_distribution(rows_by_parser: Mapping[str, Rows]) -> bytes:
+    """parse_quality rows by parser: TEDS of every reference table, by class and parser; bar: the mean."""
+    title = "Tables: TEDS by class and parser"
+    figures = [f for f in facts.parse_figures(rows_by_parser) if f.each_teds]
+    if not figures:
+        return _nothing(title, "no table has a hand-checked reference")
+    shown = figures[:_MAX_BARS]
+    parsers = sorted({f.parser for f in shown})
+
+    def paint(figure: Figure) -> None:
+        axes = figure.subplots()
+        for place, each in enumerate(shown):
+            i, values = parsers.index(each.parser), sorted(each.each_teds)
+            mean = sum(values) / len(values)
+            axes.barh(place, mean, height=0.62, color=_COLOURS[i % len(_COLOURS)], alpha=0.35, label=formats.label(each.parser))
+            # Equal tables are one above the other, so that ten perfect ones do not look like one.
+            step = 0.5 / max(Counter(values).most_common(1)[0][1], 2)
+            seen: Counter[float] = Counter()
+            for value in values[: _MAX_DOTS // len(shown)]:
+                axes.plot([value], [place - 0.25 + step * seen[value]], **(_look(i) | {"linestyle": "none", "markersize": 4, "alpha": 0.8}))
+                seen[value] += 1
+        names = [f"{formats.label(f.doc_class, 18)} · {formats.label(f.parser, 18)} (n={len(f.each_teds)})" for f in shown]
+        axes.set_yticks(range(len(shown)), names)
+        axes.invert_yaxis()
+        axes.grid(False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlim(0, 1.02)
+        axes.set_xlabel("TEDS (1 is the same table) · bar: mean · mark: a table")
         _say(figure, _left_out((len(shown), len(figures), "rows")))
 
     return _draw(title, 0.8 + 0.34 * len(shown), paint)

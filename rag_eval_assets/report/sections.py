@@ -14,7 +14,7 @@ from typing import Any
 
 from rag_eval_assets.report import facts, formats, pictures
 from rag_eval_assets.report.facts import DECISIONS, Row, Rows
-from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK, REASONS, SCORED, SPLITS, STAGES
+from rag_eval_assets.tables import NOT_APPLICABLE, OK, REASONS, SCORED, SPLITS, STAGES
 
 Values = dict[str, Any]
 Tables = Mapping[str, Mapping[str | None, Rows]]
@@ -398,69 +398,6 @@ def _ann_line(row: Row) -> Values:
         "recommended": row["recommended"],
         "none": False,
     }
-
-
-# ------------------------------------------------------------------------------------------------------------- parsing
-def parsing(tables: Tables) -> Values:
-    """Parse quality by class and parser under the stated policy, and the files that failed."""
-    by_parser = parts_of(tables, "parse_quality")
-    documents = rows_of(tables, "documents")
-    chosen = {(r["doc_class"], r["parser"]) for r in documents if r["parser"]}
-    lines = []
-    for each in facts.parse_figures(by_parser):
-        low_high = each.length_ratio
-        lines.append({
-            "doc_class": each.doc_class,
-            "parser": each.parser,
-            "chosen": (each.doc_class, each.parser) in chosen,
-            "documents": formats.count(each.documents),
-            "with_reference": formats.count(each.with_reference),
-            "cer": formats.percent(each.cer),
-            "wer": formats.percent(each.wer),
-            "located": formats.percent(each.located),
-            "teds": formats.percent(each.teds),
-            "order": formats.fixed(each.order_tau),
-            "length_ratio": f"{formats.fixed(low_high[0])} to {formats.fixed(low_high[1])}" if low_high else formats.DASH,
-            "failed": formats.count(each.failed),
-        })  # fmt: skip
-    policies = sorted({r["policy"] for rows in by_parser.values() for r in rows if r["policy"]})
-    return {
-        "lines": lines,
-        "policies": policies,
-        "picture": picture(
-            pictures.cer_by_class(by_parser), "Character error rate by class and parser",
-            "Pooled over the characters of all references of a class; marks are its worst documents.",
-        ),
-    }  # fmt: skip
-
-
-def parse_failures(tables: Tables) -> Values:
-    """Files that a parser could not read, and documents that never reached canonical text."""
-    lines = []
-    documents = {r["doc_id"]: r for r in rows_of(tables, "documents") if r["status"] != OK}
-    told: set[str] = set()
-    for parser, rows in parts_of(tables, "parsed_documents").items():
-        for row in rows:
-            if row["status"] == FAILED:
-                mine = documents.get(row["doc_id"])
-                lines.append(_failed_file(row, parser, mine is not None and mine["parser"] in (parser, None)))
-                told.add(row["doc_id"])
-    lines += [_failed_file(row, row["parser"] or formats.DASH, True) for doc_id, row in documents.items() if doc_id not in told]
-    lines.sort(key=lambda line: (not line["lost"], line["doc_id"], line["parser"]))
-    return {
-        "lines": lines[:MOST_ROWS],
-        "more": max(0, len(lines) - MOST_ROWS),
-        "lost": sum(line["lost"] for line in lines),
-        "total": len(lines),
-        "parsed": bool(tables.get("documents")),
-    }
-
-
-def _failed_file(row: Row, parser: str, lost: bool) -> Values:
-    return {
-        "doc_id": formats.readable(row["doc_id"]), "doc_class": row["doc_class"], "parser": parser, "lost": lost,
-        "reason": reason(row["reason"]), "detail": formats.readable(row["detail"], QUOTED),
-    }  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------------------- funnel

@@ -29,10 +29,6 @@ Tables = Mapping[str | None, pa.Table]
 CORPUS = "corpus"
 """Scope of a figure that there is one of."""
 
-_RATES = ("cer", "wer")
-"""Parse measures that are errors over units, so that a class's figure weighs documents by their length."""
-
-
 _ANN_COLUMNS = {"recall": "recall_mean"}
 """Gate metrics that a column of ann_recall names in full."""
 
@@ -164,21 +160,28 @@ def _exclusion(gate: Gate, tables: Tables) -> Iterator[Figure]:
 
 
 def _parsing(gate: Gate, tables: Tables) -> Iterator[Figure]:
-    """One scope a parser and document class: errors over units for error rates, the mean over documents otherwise."""
+    """One scope a parser and document class: the class's figure, with its worst pages and lost evidence named.
+
+    A length ratio is judged by the document that is farthest out: a doubled page does not make up for a lost one.
+    """
+    metric = gate["metric"]
     for parser, table in sorted(tables.items(), key=str):
         classes: dict[str, list[Row]] = defaultdict(list)
         for row in table.to_pylist():
-            if row["metric"] == gate["metric"]:
+            if row["metric"] == metric:
                 classes[row["doc_class"]].append(row)
         for doc_class, rows in sorted(classes.items()):
-            scope = f"{parser}/{doc_class}"
-            if gate["metric"] not in _RATES:
-                yield _mean(scope, rows, "not_applicable")
-                continue
-            scored = [r for r in rows if r["status"] == SCORED]
-            units = sum(r["units"] for r in scored)
-            value = sum(r["errors"] for r in scored) / units if units else None
-            yield Figure(scope, value, len(scored), _expected(rows), why="missing_run" if _expected(rows) else "not_applicable")
+            own = [r for r in rows if r["scope"] == "document"]
+            figure = next(r for r in rows if r["scope"] == "class")
+            scored = [r for r in own if r["status"] == SCORED]
+            expected = _expected(own)
+            if metric == "length_ratio" and scored:
+                farthest = (min if gate["at_least"] is not None else max)(scored, key=lambda r: (r["value"], r["doc_id"]))
+                figure = {**figure, "value": farthest["value"], "lower": None, "upper": None, "detail": farthest["doc_id"]}
+            yield Figure(
+                f"{parser}/{doc_class}", figure["value"], len(scored), expected, figure["lower"], figure["upper"],
+                "missing_run" if expected else "not_applicable", figure["detail"],
+            )  # fmt: skip
 
 
 def _dedup(gate: Gate, tables: Tables) -> Iterator[Figure]:

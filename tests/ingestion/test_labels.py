@@ -36,6 +36,18 @@ def test_references_of_documents_pages_and_tables_are_told_apart(tmp_path: Path)
     assert rows[2]["file"] == "text/b/c.html.p3.txt"
 
 
+def test_a_marked_transcript_gives_its_text_and_its_parts(tmp_path: Path) -> None:
+    put(tmp_path, "text/a.pdf.md", "# Lid\n\n## Care\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    rows = read_references(tmp_path, DOCUMENTS)
+    assert all(set(row) == set(TABLES["reference_transcripts"].columns) for row in rows)
+    assert [(row["kind"], row["item"], row["level"], row["text"]) for row in rows] == [
+        ("heading", 0, 1, "Lid"), ("heading", 1, 2, "Care"), ("table", 0, None, "a b\n1 2"), ("text", 0, None, "Lid\n\nCare\n\na b\n1 2"),
+    ]  # fmt: skip
+    put(tmp_path, "text/a.pdf.txt", "Lid")
+    with pytest.raises(LabelError, match=r"a\.pdf\.txt: stands for the same item as text/a\.pdf\.md"):
+        read_references(tmp_path, DOCUMENTS)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

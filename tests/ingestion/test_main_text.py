@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestion.media_types import HTML
-from ingestion.parsers import PARSERS, ParseLimits, ParseRequest, main_text, parse_files, unstructured_elements
+from ingestion.parsers import MAIN_TEXT, PARSERS, ParseLimits, ParseRequest, main_text, parse_files, unstructured_elements
 from ingestion.parsers.elements import BOILERPLATE, Element, ParseOptions
 from rag_eval_assets.settings import Parser
 
@@ -183,7 +183,7 @@ def test_running_out_of_memory_is_no_failure_of_the_extractor(monkeypatch: pytes
 
 def test_every_choice_of_the_settings_can_be_run() -> None:
     choices = get_args(Parser.model_fields["main_text"].annotation)
-    assert set(choices) == set(main_text.LIBRARIES) == {"rules", *main_text.EXTRACT}
+    assert set(choices) == set(MAIN_TEXT) == {"rules", *main_text.EXTRACT}
 
 
 # -------------------------------------------------------------------------------------------------- published benchmark
@@ -221,7 +221,7 @@ def benchmark(shared: Path, folder: Path, pages: int, extractor: str) -> tuple[f
         (folder / f"{name}.html").write_bytes(data)
         requests.append(ParseRequest(name, folder / f"{name}.html", HTML, "html", hashlib.sha256(data).hexdigest()))
     pairs = []
-    for rows in parse_files("unstructured", requests, ParseLimits(workers=2), main_text=extractor):
+    for rows in parse_files("unstructured", requests, ParseLimits(workers=2), options={"main_text": extractor}):
         assert {row["status"] for row in rows} == {"ok"}
         text = "\n\n".join(row["text"] for row in rows if row["category"] != BOILERPLATE)
         pairs.append((gold[rows[0]["doc_id"]]["articleBody"], text))
@@ -275,18 +275,18 @@ def test_a_partition_names_the_libraries_of_its_extractor_alone(tmp_path: Path) 
     facts = {key: graph.code_version(AssetPartition("parsed_documents", key)) for key in parsers}
     shared = set(PARSERS["unstructured"].libraries)
     assert set(facts["rules"].libraries) == shared
-    assert set(facts["traf"].libraries) == shared | set(main_text.LIBRARIES["trafilatura"])
+    assert set(facts["traf"].libraries) == shared | set(MAIN_TEXT["trafilatura"])
     assert set(facts["read"].libraries) == shared | {"readability-lxml", "rapidfuzz"}
     assert facts["traf"].settings["main_text"] == "trafilatura"
     assert "main_text" not in facts["pymupdf"].settings
     assert "trafilatura" not in facts["pymupdf"].libraries
+    assert "ingestion.parsers.main_text" in facts["traf"].modules
+    assert "ingestion.parsers.main_text" not in facts["pymupdf"].modules  # an edit of it reads no PDF again
     assert graph.input_partitions("cleaning_quality", None, "parsed_documents") == list(parsers)
     assert graph.input_partitions("documents", None, "parsed_documents") == ["rules"]
 
 
 def test_main_text_is_an_option_of_pages_alone() -> None:
-    with pytest.raises(ValueError, match="'main_text' is an option of kind unstructured; leave it out"):
+    with pytest.raises(ValueError, match="'main_text' is an option of the kinds unstructured and auto; leave it out"):
         Parser(kind="pymupdf", classes=("pdf",), main_text="rules")
-    assert Parser(kind="pymupdf", classes=("pdf",)).shape == {"kind": "pymupdf"}
-    assert Parser(kind="unstructured", classes=("html",)).shape == {"kind": "unstructured", "main_text": "trafilatura"}
-    assert Parser(kind="ocr", classes=("scan",)).shape == {"kind": "ocr", "dpi": 200}
+    assert {kind for kind, info in PARSERS.items() if "main_text" in info.options} == {"unstructured", "auto"}

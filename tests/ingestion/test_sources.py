@@ -50,6 +50,7 @@ def test_rows_follow_the_contract_and_are_in_order_of_id(corpus: Path) -> None:
         "doc_id": "b/two.txt", "path": "b/two.txt", "sha256": hashlib.sha256(b"two").hexdigest(), "bytes": 3, "media_type": "text/plain",
         "doc_class": "text", "title": None, "language": None, "tenant": None, "groups": [], "jurisdiction": None,
         "publication_state": "published", "locale": None, "version": None, "version_of": None, "published": None, "fields": "{}",
+        "imports": [],
     }  # fmt: skip
 
 
@@ -268,9 +269,10 @@ def test_class_comes_from_the_sidecar_then_the_first_rule_then_the_media_type(co
     put(corpus, "c.pdf", b"%PDF-1.7")
     put(corpus, "d.png", b"\x89PNG\r\n\x1a\n")
     put(corpus, "e.xlsx", b"PK\x03\x04")
+    put(corpus, "f.odt", b"PK\x03\x04")
     rules = [("scans/*", "scan"), ("**/*.pdf", "late")]
-    assert [row["doc_class"] for row in scan(corpus, rules)] == ["late", "scan", "other", "scan", "contract"]
-    assert [row["doc_class"] for row in scan(corpus)] == ["pdf", "scan", "other", "pdf", "contract"]
+    assert [row["doc_class"] for row in scan(corpus, rules)] == ["late", "scan", "xlsx", "other", "scan", "contract"]
+    assert [row["doc_class"] for row in scan(corpus)] == ["pdf", "scan", "xlsx", "other", "pdf", "contract"]
 
 
 @pytest.mark.reference
@@ -284,3 +286,33 @@ def test_a_folder_of_real_files_is_listed_with_the_types_their_names_promise(sha
     ]
     # One is an encrypted workbook under its own name; the malformed presentation is no zip at all.
     assert wrong == []
+
+
+# ------------------------------------------------------------------------------------------------------ imported texts
+def test_an_import_is_no_document_but_stands_in_the_row_of_its_file(corpus: Path) -> None:
+    put(corpus, "scans/a.png", b"\x89PNG\r\n\x1a\n")
+    put(corpus, "scans/a.png.pages.vlm.jsonl", '{"page": 1, "text": "x"}')
+    put(corpus, "scans/a.png.pages.other.md", "# x")
+    put(corpus, "b.txt", "text")
+    cache: dict[str, list[Any]] = {}
+    plain, scanned = scan(corpus, (), cache)
+    assert (plain["doc_id"], plain["imports"], scanned["doc_id"]) == ("b.txt", [], "scans/a.png")
+    assert scanned["imports"] == [
+        {"parser": "other", "path": "scans/a.png.pages.other.md", "sha256": hashlib.sha256(b"# x").hexdigest()},
+        {"parser": "vlm", "path": "scans/a.png.pages.vlm.jsonl", "sha256": hashlib.sha256(b'{"page": 1, "text": "x"}').hexdigest()},
+    ]
+    assert scan(corpus, (), cache) == [plain, scanned]
+    put(corpus, "scans/a.png.pages.other.md", "# longer")
+    assert scan(corpus, (), cache)[1]["imports"][0]["sha256"] == hashlib.sha256(b"# longer").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("gone.pdf.pages.vlm.txt", "stands beside no file 'gone.pdf'"), ("a.txt.pages.vlm.txt", "second import of 'vlm'")],
+)
+def test_an_import_without_its_file_or_with_a_twin_is_a_problem(corpus: Path, name: str, words: str) -> None:
+    put(corpus, "a.txt", "text")
+    put(corpus, "a.txt.pages.vlm.md", "text")
+    put(corpus, name, "text")
+    with pytest.raises(CorpusError, match=words):
+        scan(corpus)

@@ -305,3 +305,19 @@ def test_a_raised_limit_tries_again_what_failed_for_it_and_nothing_else(synced: 
     assert sync(synced).failed == {}
     report = again(settings(synced, limits={"workers": 1, "file_seconds": 200}))
     assert computed(report, "parsed_documents[unstructured]") == 1
+
+
+def test_an_edited_import_is_read_again_alone(synced: Folder) -> None:
+    parsers = {**SETTINGS["parsers"], "vlm": {"kind": "imported", "classes": ["markdown"]}}
+    folder = settings(synced, parsers=parsers)
+    for name in ("returns.md", "warranty.md"):
+        (folder.corpus / f"{name}.pages.vlm.txt").write_text(f"What a model read in {name}.")
+    first = again(folder)
+    assert computed(first, "parsed_documents[vlm]") == sum(name.endswith(".md") for name in DOCUMENTS)
+    (folder.corpus / "returns.md.pages.vlm.txt").write_text("What a better model read.")
+    report = again(folder)
+    assert computed(report, "parsed_documents[vlm]") == 1
+    assert computed(report, "parsed_documents[unstructured]") == 0
+    assert {"source_documents", "parsed_documents[vlm]", "parse_quality[vlm]"} <= ran(report)
+    assert ran(report).isdisjoint({"near_duplicates", "unique_documents", "chunks[whole]", "parse_quality[unstructured]"})
+    assert unchanged(report) >= {"parsed_documents[unstructured]", "documents"}

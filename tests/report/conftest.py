@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ingestion.parse_quality import class_rows
 from rag_eval_assets.report import page
+from rag_eval_assets.settings import Transcripts
 from rag_eval_assets.tables import STAGES, TABLES
 
 Row = dict[str, Any]
@@ -166,23 +168,36 @@ def _parse_quality() -> dict[str | None, list[Row]]:
         rows = []
         for doc_class, rates in classes.items():
             for i, rate in enumerate(rates):
-                shared = {"doc_id": f"{doc_class}/file-{i}.{doc_class}", "doc_class": doc_class, "policy": policy, "status": "scored"}
+                shared = {
+                    "scope": "document", "doc_id": f"{doc_class}/file-{i}.{doc_class}", "doc_class": doc_class, "policy": policy,
+                    "status": "scored", "item": 0,
+                }  # fmt: skip
                 units = 4000 + 900 * i
-                rows.append(make_row("parse_quality", **shared, metric="cer", value=rate, errors=round(rate * units), units=units))
+                read = [{"expected": "m", "found": "rn", "count": i + 1, "edits": 2 * (i + 1)}] if rate else []
+                counted = {"value": rate, "errors": round(rate * units), "units": units, "confusions": read}
+                rows.append(make_row("parse_quality", **shared | counted, metric="cer"))
                 rows.append(
                     make_row("parse_quality", **shared, metric="wer", value=2 * rate, errors=round(rate * units / 3), units=units // 6)
                 )
-                rows.append(make_row("parse_quality", **shared, metric="length_ratio", value=1 - rate / 2))
+                rows.append(make_row("parse_quality", **shared, metric="length_ratio", value=1 - rate / 2, errors=1, units=1))
                 rows.append(make_row("parse_quality", **shared, metric="order_tau", value=1.0 if rate < 0.05 else 0.913))
                 rows.append(
                     make_row("parse_quality", **shared, metric="evidence_located", value=0.75, errors=1 if rate > 0.05 else 0, units=4)
                 )
             if doc_class in ("pdf", "html"):
-                rows.append(make_row("parse_quality", **shared | {"metric": "teds"}, item=1, value=0.94))
+                rows.append(make_row("parse_quality", **shared | {"metric": "teds", "item": 1}, value=0.94))
+            if doc_class == "scan":
+                lost = {
+                    "metric": "quotation_lost",
+                    "value": 0.72,
+                    "expected": "Close the lid <b>firmly</b>.",
+                    "found": "C1ose the 1id f1rm1y.",
+                }
+                rows.append(make_row("parse_quality", **shared | lost))
         found[parser] = rows
-    missing = {"doc_id": "pdf/broken.pdf", "doc_class": "pdf", "policy": policy, "metric": "cer"}
+    missing = {"scope": "document", "doc_id": "pdf/broken.pdf", "doc_class": "pdf", "policy": policy, "metric": "cer", "item": 0}
     found["pymupdf"].append(make_row("parse_quality", **missing, status="failed", reason="corrupt"))
-    return found
+    return {parser: [*rows, *class_rows(rows, Transcripts().model_dump())] for parser, rows in found.items()}
 
 
 def _questions_and_answers() -> Tables:

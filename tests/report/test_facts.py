@@ -43,24 +43,34 @@ def test_a_stage_that_is_not_of_the_closed_list_is_an_error(row: Maker) -> None:
         facts.funnel_stages([row("evidence_funnel", status="ok", lost_at="mislaid")])
 
 
-def test_error_rates_are_pooled_over_characters_not_over_documents(row: Maker) -> None:
-    shared = {"doc_class": "scan", "metric": "cer", "status": "scored"}
+def test_parse_figures_are_the_classs_rows_with_the_extremes_of_its_documents(row: Maker) -> None:
+    shared = {"doc_class": "scan", "status": "scored"}
     rows = [
-        row("parse_quality", doc_id="long", value=0.01, errors=90, units=9000, **shared),
-        row("parse_quality", doc_id="short", value=0.30, errors=30, units=100, **shared),
-        row("parse_quality", doc_id="none", doc_class="scan", metric="cer", status="not_applicable", reason="no_reference"),
+        row("parse_quality", scope="class", metric="cer", value=0.0132, documents=2, **shared),
+        row("parse_quality", scope="document", doc_id="long", metric="cer", value=0.01, **shared),
+        row("parse_quality", scope="document", doc_id="short", metric="cer", value=0.30, **shared),
+        row("parse_quality", scope="document", doc_id="long", metric="length_ratio", value=0.98, **shared),
+        row("parse_quality", scope="document", doc_id="short", metric="length_ratio", value=1.2, **shared),
+        row("parse_quality", scope="document", doc_id="none", doc_class="scan", metric="cer", status="failed", reason="parse_failed"),
     ]
     (figures,) = facts.parse_figures({"ocr": rows})
-    assert figures.cer == pytest.approx(120 / 9100)  # the mean over documents would be .155
-    assert (figures.documents, figures.with_reference) == (3, 2)
+    assert (figures.value("cer"), figures.value("wer"), figures.each_cer) == (0.0132, None, (0.01, 0.30))
+    assert (figures.documents, figures.with_reference, figures.length_ratio) == (3, 2, (0.98, 1.2))
 
 
-def test_located_evidence_is_the_share_of_quotations_that_were_found(row: Maker) -> None:
-    rows = [
-        row("parse_quality", doc_id=d, metric="evidence_located", status="scored", value=0.5, errors=e, units=4)
-        for d, e in (("a", 1), ("b", 0))
+def test_quotations_are_counted_once_and_leave_at_the_first_step_that_lost_them(row: Maker) -> None:
+    documents = [
+        row("documents", doc_id="a", doc_class="pdf", parser="pymupdf"),
+        row("documents", doc_id="b", doc_class="pdf", parser=None),
     ]
-    assert facts.parse_figures({"p": rows})[0].located == pytest.approx(7 / 8)
+    lost_at = {"q1": None, "q2": "parsed", "q3": "cleaned", "q4": "kept", "q5": None}
+    evidence = [row("golden_evidence", doc_id="a", quotation=q, lost_at=at) for q, at in lost_at.items()]
+    evidence += [
+        row("golden_evidence", doc_id="a", quotation="q5", lost_at="kept"),  # another question, for whose caller the copy was lost
+        row("golden_evidence", doc_id="a", quotation=None),
+        row("golden_evidence", doc_id="b", quotation="q6"),
+    ]
+    assert facts.located_after(evidence, documents) == {("pdf", "pymupdf"): (5, 4, 3, 1)}
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 20)), min_size=1))

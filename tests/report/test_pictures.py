@@ -22,6 +22,7 @@ EMPTY: dict[str, Callable[[], bytes]] = {
     "sweep_heat_map": lambda: pictures.sweep_heat_map([]),
     "ann_pareto": lambda: pictures.ann_pareto({}),
     "cer_by_class": lambda: pictures.cer_by_class({"pymupdf": []}),
+    "teds_distribution": lambda: pictures.teds_distribution({"pymupdf": []}),
     "funnel": lambda: pictures.funnel([]),
     "scores_with_intervals": lambda: pictures.scores_with_intervals({}),
     "scores of one system": lambda: pictures.scores_with_intervals([]),
@@ -58,7 +59,7 @@ def test_without_rows_a_small_picture_says_that_there_is_nothing_to_show(name: s
 
 def test_every_picture_of_the_page_is_800_pixels_wide_and_drawn(html: str) -> None:
     found = [base64.b64decode(data) for data in re.findall(r'src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)"', html)]
-    assert len(found) == 8  # scores, sweep twice, index, parsing, two funnels, duplicates
+    assert len(found) == 9  # scores, sweep twice, index, parsing twice, two funnels, duplicates
     for svg in found:
         root = parsed(svg)
         assert root.attrib["width"] == "599.76pt"  # 800 CSS pixels
@@ -118,9 +119,9 @@ def test_large_grids_still_give_small_pictures(row: Maker) -> None:
     }  # fmt: skip
     cer = {
         f"parser-{i}": [
-            row("parse_quality", doc_id=str(d), doc_class=f"class-{k}", metric="cer", value=d % 17 / 100, errors=d % 17, units=100,
-                status="scored")
-            for k in range(8) for d in range(50)
+            row("parse_quality", scope=scope, doc_id=str(d), doc_class=f"class-{k}", metric=metric, value=d % 17 / 100, errors=d % 17,
+                units=100, documents=50, status="scored")
+            for k in range(8) for d in range(50) for metric in ("cer", "teds") for scope in (("document", "class") if d == 3 else ("document",))
         ]
         for i in range(4)
     }  # fmt: skip
@@ -133,7 +134,7 @@ def test_large_grids_still_give_small_pictures(row: Maker) -> None:
         for s in range(12)
     }  # fmt: skip
     for svg in (
-        pictures.sweep_curve(sweep), pictures.sweep_heat_map(sweep), pictures.ann_pareto(ann), pictures.cer_by_class(cer),
+        pictures.sweep_curve(sweep), pictures.sweep_heat_map(sweep), pictures.ann_pareto(ann), pictures.cer_by_class(cer), pictures.teds_distribution(cer),
         pictures.scores_with_intervals(summaries),
     ):  # fmt: skip
         parsed(svg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rag_eval_assets.scoring.decisions import DECISION_REASONS
@@ -153,30 +154,38 @@ def test_a_good_index_passes_and_one_without_vectors_is_no_evidence() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------------- parsing
-def test_error_rates_weigh_documents_by_their_length() -> None:
+def quality(metric: str, documents: dict[str, float | None], **figure: Any) -> pa.Table:
+    """parse_quality of one class: a row a document (None is a failure), and the class's row."""
+    shared = {"doc_class": "scan", "metric": metric, "item": 0, "policy": "", "confusions": []}
     rows = [
-        complete(
-            "parse_quality", doc_id=d, doc_class="scan", metric="cer", item=0, value=e / u, errors=e, units=u, policy="", status="scored"
-        )
-        for d, e, u in (("a", 10, 100), ("b", 0, 900))
+        complete("parse_quality", scope="document", doc_id=d, value=v, status="failed" if v is None else "scored", **shared)
+        for d, v in documents.items()
     ]
-    rows.append(
-        complete(
-            "parse_quality", doc_id="c", doc_class="scan", metric="cer", item=0, policy="", status="not_applicable", reason="no_reference"
-        )
-    )
-    (found,) = judged({"source": "parse_quality", "metric": "cer", "at_most": 0.02}, {"ocr": table("parse_quality", rows)})
-    assert (found["scope"], found["value"], found["questions"], found["decision"]) == ("ocr/scan", 0.01, 2, "PASS")
+    return table("parse_quality", [*rows, complete("parse_quality", scope="class", doc_id="", status="scored", **shared, **figure)])
+
+
+def test_a_class_over_its_ceiling_fails_with_its_worst_pages_and_lost_evidence_named() -> None:
+    named = "worst: b.pdf page 2 30.0%. 1 quotations lost: b.pdf 'Close the lid.'"
+    own = quality("cer", {"a.pdf": 0.0, "b.pdf": 0.03}, value=0.021, lower=0.001, upper=0.4, detail=named)
+    (found,) = judged({"source": "parse_quality", "metric": "cer", "at_most": 0.02, "scope": ("scan",)}, {"ocr": own})
+    assert (found["scope"], found["value"], found["questions"], found["decision"]) == ("ocr/scan", 0.021, 2, "FAIL")
+    assert (found["lower"], found["upper"], found["detail"]) == (0.001, 0.4, named)
+    (found,) = judged({"source": "parse_quality", "metric": "cer", "at_most": 0.03}, {"ocr": own})
+    assert found["decision"] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("bound", "worst", "decision"), [({"at_least": 0.9}, 0.5, "FAIL"), ({"at_most": 1.1}, 1.5, "FAIL"), ({"at_most": 1.6}, 1.5, "PASS")]
+)
+def test_a_doubled_document_does_not_make_up_for_a_lost_one(bound: dict[str, float], worst: float, decision: str) -> None:
+    own = quality("length_ratio", {"half.pdf": 0.5, "twice.pdf": 1.5}, value=1.0)
+    (found,) = judged({"source": "parse_quality", "metric": "length_ratio", **bound}, {"ocr": own})
+    assert (found["value"], found["decision"], found["detail"]) == (worst, decision, "half.pdf" if worst < 1 else "twice.pdf")
 
 
 def test_a_document_that_failed_to_parse_shortens_the_coverage() -> None:
-    rows = [
-        complete("parse_quality", doc_id="a", doc_class="pdf", metric="teds", item=0, value=1.0, policy="", status="scored"),
-        complete("parse_quality", doc_id="b", doc_class="pdf", metric="teds", item=0, policy="", status="failed", reason="crashed"),
-    ]
-    (found,) = judged(
-        {"source": "parse_quality", "metric": "teds", "at_least": 0.5, "scope": ("pdf",)}, {"pymupdf": table("parse_quality", rows)}
-    )
+    own = quality("teds", {"a": 1.0, "b": None}, value=1.0)
+    (found,) = judged({"source": "parse_quality", "metric": "teds", "at_least": 0.5, "scope": ("scan",)}, {"pymupdf": own})
     assert (found["decision"], found["decision_reason"], found["coverage"]) == ("FAIL", "coverage_short", 0.5)
 
 
