@@ -1,34 +1,27 @@
-"""Which documents are copies or versions of each other, which one survives, and how well that works on labelled pairs.
+"""Which documents are copies or versions of each other, or contained in one another, and which one survives.
 
-Candidates come from MinHash and locality-sensitive hashing (datasketch); every verdict rests on the true Jaccard similarity
-of the shingle sets. What a document may be merged across is decided here; where signatures are kept is not.
+Candidates and similarities of texts come from `minhash`; every verdict rests on true similarity, never on an estimate. What a
+document may be merged across is decided here. How well it works on labelled pairs is measured in `dedup_quality`.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
-import numpy as np
-
-from ingestion.rates import clopper_pearson
-
-SCHEME: Final = "affine32"
-"""datasketch's permutation scheme; named in every cached signature's key, with the seed."""
-SEED: Final = 1
-_LARGEST_MISS: Final = 0.01
-_BATCH: Final = 4_000
+from ingestion import minhash
+from ingestion.minhash import Comparisons, ContentStore, Signatures
 
 UNIQUE: Final = "unique"
 EXACT: Final = "exact"
 NEAR: Final = "near"
 VERSION: Final = "version"
 BLOCKED: Final = "blocked"
+CONTAINED: Final = "contained"
 
 # Never merged across, whatever the settings say: who may read it, where it holds, what language it speaks.
 BOUNDARY: Final = ("tenant", "groups", "jurisdiction", "publication_state", "language")
@@ -38,144 +31,39 @@ UNIQUE_COLUMNS: Final = (
     "doc_id", "doc_class", "parser", "title", "language", "text", "text_sha256", "elements", "tenant", "groups", "jurisdiction",
     "publication_state", "locale", "version", "version_of", "published", "fields",
 )  # fmt: skip
+READ_COLUMNS: Final = (
+    "doc_id", "doc_class", "title", "language", "text", "text_sha256", "tenant", "groups", "jurisdiction", "publication_state",
+    "locale", "version", "version_of", "published", "fields", "status",
+)  # fmt: skip
+"""All that a verdict depends on; what else a document has is a key of `fields`."""
 
 
 @dataclass(frozen=True)
 class DedupPolicy:
     """Shingle length in characters, MinHash permutations, the Jaccard similarity from which two texts are near-duplicates,
-    and whether all versions of a document are kept or the newest only."""
+    whether all versions of a document are kept or the newest only, LSH bands (None: `minhash.bands`), and the share of a text
+    from which it counts as contained in a longer one (None: not looked for)."""
 
     shingle_length: int = 5
     permutations: int = 128
     threshold: float = 0.8
     versions: Literal["keep", "newest"] = "keep"
+    bands: int | None = None
+    containment: float | None = 0.95
 
     @property
     def shingle(self) -> str:
         """Shingle unit and length."""
         return f"char-{self.shingle_length}"
 
-
-class ContentStore(Protocol):
-    """Bytes by key: a cache that may forget, never one that may be wrong."""
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The values there are, by key."""
-        ...
-
-    def put_many(self, items: Mapping[str, bytes]) -> None:
-        """Keep values."""
-        ...
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Bands of the LSH index and rows of each."""
+        if self.bands is None:
+            return minhash.bands(self.permutations, self.threshold)
+        return self.bands, self.permutations // self.bands
 
 
-# ----------------------------------------------------------------------------------------------------------- shingles
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """splitmix64's finaliser, a bijection that spreads every bit (Steele, Lea and Flood 2014)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = values ^ (values >> np.uint64(31))
-    return mixed
-
-
-def shingles(text: str, length: int) -> np.ndarray:
-    """The set of runs of `length` characters of `text`, lower case, white space collapsed: sorted 64-bit hashes.
-
-    A shorter text is one shingle, an empty one has none. Two different shingles share a hash with a chance of 2^-64.
-    """
-    codes = np.frombuffer(" ".join(text.lower().split()).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    if not len(codes):
-        return np.empty(0, dtype=np.uint64)
-    if len(codes) < length:
-        codes = np.pad(codes, (0, length - len(codes)))
-    wide = codes.astype(np.uint64) + np.uint64(1)
-    weights = _mixed(np.arange(1, length + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
-    count = len(wide) - length + 1
-    hashes = np.zeros(count, dtype=np.uint64)
-    for offset in range(length):
-        hashes += wide[offset : offset + count] * weights[offset]
-    return np.unique(_mixed(hashes))
-
-
-def similarity(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """True Jaccard similarity and containment (shared over the smaller) of two sets of shingles."""
-    if not len(one) or not len(other):
-        return 0.0, 0.0
-    shared = len(np.intersect1d(one, other, assume_unique=True))
-    return shared / (len(one) + len(other) - shared), shared / min(len(one), len(other))
-
-
-def _signature(hashes: np.ndarray, permutations: int) -> np.ndarray:
-    from datasketch import MinHash
-
-    sketch = MinHash(num_perm=permutations, seed=SEED, scheme=SCHEME, hashfunc=lambda value: value)
-    values = (hashes >> np.uint64(32)).tolist()
-    for start in range(0, len(values), _BATCH):  # a batch is a matrix of values by permutations
-        sketch.update_batch(values[start : start + _BATCH])
-    return np.asarray(sketch.hashvalues, dtype=np.uint32)
-
-
-def _signatures(
-    texts: Mapping[str, str],
-    shingle_length: int,
-    permutations: int,
-    store: ContentStore | None,
-    on_done: Callable[[int, int], None] | None = None,
-) -> dict[str, np.ndarray]:
-    """MinHash signatures by text hash; those the store holds are not computed."""
-    prefix = f"minhash/{SCHEME}-{SEED}/char-{shingle_length}/{permutations}/"
-    wanted = sorted(texts)
-    known = store.get_many([prefix + sha for sha in wanted]) if store is not None else {}
-    signatures: dict[str, np.ndarray] = {}
-    fresh: dict[str, bytes] = {}
-    for done, sha in enumerate(wanted, 1):
-        blob = known.get(prefix + sha)
-        if blob is not None and len(blob) == 4 * permutations:
-            signatures[sha] = np.frombuffer(blob, dtype="<u4")
-        else:
-            signatures[sha] = _signature(shingles(texts[sha], shingle_length), permutations)
-            fresh[prefix + sha] = signatures[sha].astype("<u4").tobytes()
-        if store is not None and fresh and (len(fresh) == 256 or done == len(wanted)):
-            store.put_many(fresh)
-            fresh = {}
-        if on_done is not None:
-            on_done(done, len(wanted))
-    return signatures
-
-
-def bands(permutations: int, threshold: float) -> tuple[int, int]:
-    """Bands and rows of the LSH index: the most rows whose index misses a pair at the threshold once in a hundred at most.
-
-    A pair of similarity s shares a band with probability 1 - (1 - s^rows)^bands. Candidates are verified, so a false one
-    costs time only, and a missed one a duplicate.
-    """
-    for rows in range(permutations // 2, 1, -1):
-        count = permutations // rows
-        if (1 - threshold**rows) ** count <= _LARGEST_MISS:
-            return count, rows
-    return permutations, 1
-
-
-def _least_estimate(permutations: int, threshold: float) -> float:
-    """Estimated similarity under which a candidate is not verified: four standard deviations below the threshold."""
-    return threshold - 4 * math.sqrt(threshold * (1 - threshold) / permutations)
-
-
-def _candidates(signatures: Mapping[str, np.ndarray], permutations: int, threshold: float) -> list[tuple[str, str]]:
-    """Pairs of text hashes that share a band and are not clearly dissimilar, in order."""
-    from datasketch import LeanMinHash, MinHashLSH
-
-    index = MinHashLSH(num_perm=permutations, params=bands(permutations, threshold))
-    least = _least_estimate(permutations, threshold)
-    pairs: list[tuple[str, str]] = []
-    for sha in sorted(signatures):
-        sketch = LeanMinHash(seed=SEED, hashvalues=signatures[sha], scheme=SCHEME)
-        proposed = sorted(index.query(sketch))
-        pairs += [(other, sha) for other in proposed if (signatures[sha] == signatures[other]).mean() >= least]
-        index.insert(sha, sketch)
-    return pairs
-
-
-# ---------------------------------------------------------------------------------------------------------- documents
 def _natural(version: str | None) -> tuple[tuple[int, int, str], ...]:
     """A version's place in order: 2.10 after 2.9, none before all."""
     return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.findall(r"\d+|[^\W\d]+", version or ""))
@@ -212,7 +100,7 @@ def _boundary(document: Mapping[str, Any], protected: Sequence[str]) -> tuple[tu
     return tuple(values)
 
 
-def _are_versions(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def are_versions(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two similar documents are versions of one: a shared `version_of`, or a shared title and two versions."""
     if one["version_of"] or other["version_of"]:
         return bool(one["version_of"] == other["version_of"] and one["version"] != other["version"])
@@ -232,7 +120,7 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Link:
-    """Two units that are similar, or versions."""
+    """Two units that are similar, or versions, or of which `part` (one of the two) is contained in the other."""
 
     one: int
     other: int
@@ -240,6 +128,13 @@ class _Link:
     jaccard: float
     containment: float
     rule: str
+    part: int | None = None
+
+    def rule_for(self, position: int) -> str:
+        """The rule as one of the two sees it."""
+        if self.part is None:
+            return self.rule
+        return "contained_in_longer" if self.part == position else "contains_shorter"
 
 
 class _Groups:
@@ -261,8 +156,10 @@ class _Groups:
 def _units(documents: Sequence[dict[str, Any]], protected: Sequence[str]) -> list[_Unit]:
     """Units, best survivor first."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    boundaries: dict[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]] = {}  # equal ones are kept once
     for document in _preferred(documents):
         boundary = _boundary(document, protected)
+        boundary = boundaries.setdefault(boundary, boundary)
         groups[document["text_sha256"], boundary, document["version_of"], document["version"]].append(document)
     return [_Unit(members[0], tuple(members), key[0], key[1]) for key, members in groups.items()]
 
@@ -289,21 +186,7 @@ def _text_pairs(units: Sequence[_Unit], pairs: Iterable[tuple[str, str]]) -> lis
     return sorted(found)
 
 
-def _links(
-    units: Sequence[_Unit], policy: DedupPolicy, store: ContentStore | None, on_done: Callable[[int, int], None] | None
-) -> list[_Link]:
-    texts = {unit.sha: unit.head["text"] for unit in units}
-    signatures = _signatures(texts, policy.shingle_length, policy.permutations, store, on_done)
-    sets: dict[str, np.ndarray] = {}
-
-    def compare(one: _Unit, other: _Unit) -> tuple[float, float]:
-        if one.sha == other.sha:
-            return 1.0, 1.0
-        for sha in (one.sha, other.sha):
-            if sha not in sets:
-                sets[sha] = shingles(texts[sha], policy.shingle_length)
-        return similarity(sets[one.sha], sets[other.sha])
-
+def _links(units: Sequence[_Unit], policy: DedupPolicy, found: Signatures, compare: Comparisons) -> list[_Link]:
     links: dict[tuple[int, int], _Link] = {}
 
     def link(one: int, other: int, relation: str, measured: tuple[float, float]) -> None:
@@ -315,16 +198,22 @@ def _links(
             rule = f"protected: {', '.join(differing)}"
         elif relation == VERSION:
             rule = "newest_version"
-        if relation != VERSION and differing:
+        if relation in (EXACT, NEAR) and differing:
             relation = BLOCKED
-        links[one, other] = _Link(one, other, relation, *measured, rule)
+        part = min(one, other, key=lambda p: (size[units[p].sha], -p)) if relation == CONTAINED else None
+        links[one, other] = _Link(one, other, relation, *measured, rule, part)
 
-    candidates = _candidates(signatures, policy.permutations, policy.threshold)
+    size = dict(zip(found.shas, found.sizes.tolist(), strict=True))
+    candidates = minhash.candidates(found, policy.shape, policy.threshold, policy.containment)
     for one, other in _text_pairs(units, candidates):
-        measured = compare(units[one], units[other])
+        measured = compare(units[one].sha, units[other].sha)
         if measured[0] >= policy.threshold:
-            same = EXACT if units[one].sha == units[other].sha else NEAR
-            link(one, other, VERSION if _are_versions(units[one].head, units[other].head) else same, measured)
+            relation = EXACT if units[one].sha == units[other].sha else NEAR
+        elif policy.containment is not None and measured[1] >= policy.containment:
+            relation = CONTAINED
+        else:
+            continue
+        link(one, other, VERSION if are_versions(units[one].head, units[other].head) else relation, measured)
     # Metadata links versions however little they share, each to the newest.
     named: dict[str, list[int]] = defaultdict(list)
     for position, unit in enumerate(units):
@@ -335,7 +224,7 @@ def _links(
         for position in positions:
             pair = (min(position, newest), max(position, newest))
             if pair not in links and units[position].head["version"] != units[newest].head["version"]:
-                link(*pair, VERSION, compare(units[pair[0]], units[pair[1]]))
+                link(*pair, VERSION, compare(units[pair[0]].sha, units[pair[1]].sha))
     return [links[pair] for pair in sorted(links)]
 
 
@@ -371,10 +260,10 @@ def _merge(units: Sequence[_Unit], links: Sequence[_Link]) -> list[_Verdict]:
             rule = _criterion(units[best].head, unit.head)
             verdicts.append(_Verdict(best, link.relation, rule, link.jaccard, link.containment))
             continue
-        kinds = {link.relation: link.rule for _, link in reversed(neighbours[position])}
+        kinds = {link.relation: link.rule_for(position) for _, link in reversed(neighbours[position])}
         if len(unit.members) > 1:
             kinds[EXACT] = _criterion(unit.head, unit.members[1])
-        relation = next((kind for kind in (EXACT, NEAR, VERSION, BLOCKED) if kind in kinds), UNIQUE)
+        relation = next((kind for kind in (EXACT, NEAR, VERSION, BLOCKED, CONTAINED) if kind in kinds), UNIQUE)
         verdicts.append(_Verdict(position, relation, kinds.get(relation, "no_duplicate")))
     for position, verdict in enumerate(verdicts):
         if not verdict.rule:  # a survivor of similar texts: what put it before the best of those it absorbed
@@ -406,6 +295,31 @@ def _keep_newest(units: Sequence[_Unit], links: Sequence[_Link], verdicts: list[
             verdicts[position] = _Verdict(newest, VERSION, "newest_version", *pair)
 
 
+def _judge(units: Sequence[_Unit], policy: DedupPolicy, found: Signatures, compare: Comparisons) -> tuple[list[_Link], list[_Verdict]]:
+    links = _links(units, policy, found, compare)
+    verdicts = _merge(units, links)
+    if policy.versions == "newest":
+        _keep_newest(units, links, verdicts)
+    return links, verdicts
+
+
+def survivors(
+    documents: list[dict[str, Any]], policies: Sequence[DedupPolicy], protected: Sequence[str], store: ContentStore | None = None
+) -> Iterator[dict[str, str]]:
+    """For each policy (of one shingle length) the survivor of every document with status ok, both by doc_id, as in `near_duplicates`."""
+    units = _units([d for d in documents if d["status"] == "ok"], protected)
+    texts = {unit.sha: unit.head["text"] for unit in units}
+    compare: Comparisons | None = None
+    found: dict[int, Signatures] = {}
+    for policy in policies:
+        compare = compare or Comparisons(texts, policy.shingle_length)
+        if policy.permutations not in found:
+            found = {policy.permutations: minhash.signatures(texts, policy.shingle_length, policy.permutations, store)}
+        _, verdicts = _judge(units, policy, found[policy.permutations], compare)
+        heads = [units[verdict.survivor].head["doc_id"] for verdict in verdicts]
+        yield {document["doc_id"]: head for unit, head in zip(units, heads, strict=True) for document in unit.members}
+
+
 def near_duplicates(
     documents: list[dict[str, Any]],
     policy: DedupPolicy,
@@ -421,17 +335,20 @@ def near_duplicates(
     of `protected` (a column or a key of `fields`) are never merged. Documents that share `version_of` are linked to the
     newest whatever their similarity.
 
+    Pairs under the threshold of which one stands in the other to the share `policy.containment` are `contained` (or
+    `version`): linked, never merged. The LSH index is made for the threshold, so it proposes fewer of them the more
+    the longer text adds: at the defaults 9 in 10 where a text is 70% of what contains it, 1 in 4 where it is half, fewer
+    of many texts in one frame, whose chances are not independent.
+
     The survivor is chosen by publication state, newest version, newest date, longest text, smallest doc_id; `rule` names
     what decided. Every dropped document is itself similar to its survivor; a cluster whose ends are not may keep several.
     Versions are kept, or with `versions="newest"` the newest inside one boundary. Among equal copies pairs are
     listed with the survivor only.
     """
-    good = [d for d in documents if d["status"] == "ok"]
-    units = _units(good, protected)
-    links = _links(units, policy, store, on_done)
-    verdicts = _merge(units, links)
-    if policy.versions == "newest":
-        _keep_newest(units, links, verdicts)
+    units = _units([d for d in documents if d["status"] == "ok"], protected)
+    texts = {unit.sha: unit.head["text"] for unit in units}
+    found = minhash.signatures(texts, policy.shingle_length, policy.permutations, store, on_done)
+    links, verdicts = _judge(units, policy, found, Comparisons(texts, policy.shingle_length))
 
     clusters = _Groups(len(units))
     for link in links:
@@ -445,6 +362,7 @@ def near_duplicates(
     stated = {
         "shingle": policy.shingle,
         "permutations": policy.permutations,
+        "bands": policy.shape[0],
         "threshold": policy.threshold,
         "status": "ok",
         "reason": None,
@@ -494,7 +412,7 @@ def near_duplicates(
             )
     for link in links:
         one, other = units[link.one].head, units[link.other].head
-        rule = link.rule
+        rule = link.rule_for(link.one if one["doc_id"] < other["doc_id"] else link.other)
         if not rule:
             merged = verdicts[link.other].survivor == link.one
             rule = _criterion(one, other) if merged else "merged_elsewhere"
@@ -519,79 +437,3 @@ def unique_documents(documents: list[dict[str, Any]], verdicts: list[dict[str, A
     return [
         {name: d[name] for name in UNIQUE_COLUMNS} | {"absorbed": absorbed.get(d["doc_id"], [])} for d in good if by_id[d["doc_id"]]["kept"]
     ]
-
-
-# -------------------------------------------------------------------------------------------------------------- quality
-def _labelled_pairs(labels: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """Labelled pairs of documents that are there; where annotators differ the majority counts, and a tie leaves the pair out."""
-    votes: Counter[tuple[str, str]] = Counter()
-    for label in labels:
-        one, other = label["doc_id"], label["other_doc_id"]
-        if label["kind"] == "duplicate" and one in known and other in known and one != other:
-            votes[min(one, other), max(one, other)] += 1 if label["value"] == "yes" else -1
-    return [(one, other, votes[one, other] > 0) for one, other in sorted(votes) if votes[one, other]]
-
-
-def _share_a_band(one: np.ndarray, other: np.ndarray, count: int, rows: int) -> bool:
-    """Whether an LSH index with these bands proposes the pair."""
-    return bool((one[: count * rows] == other[: count * rows]).reshape(count, rows).all(axis=1).any())
-
-
-def _rated(name: str, successes: int, trials: int) -> dict[str, float | None]:
-    if not trials:
-        return {name: None, f"{name}_lower": None, f"{name}_upper": None}
-    lower, upper = clopper_pearson(successes, trials)
-    return {name: successes / trials, f"{name}_lower": lower, f"{name}_upper": upper}
-
-
-def dedup_quality(
-    documents: list[dict[str, Any]],
-    labels: list[dict[str, Any]],
-    policy: DedupPolicy,
-    permutations: Sequence[int],
-    thresholds: Sequence[float],
-    store: ContentStore | None = None,
-) -> list[dict[str, Any]]:
-    """Rows of `dedup_quality`: each (permutations, threshold) of the sweep, and the setting in force, on labelled pairs.
-
-    A pair counts as found if the LSH index proposes it and its true Jaccard similarity reaches the threshold; fields that
-    keep documents apart do not enter, since labels say what a text is a copy of. `false_merge_rate` = found among pairs
-    labelled no; `missed_merge_rate` = not found among those labelled yes. Limits are 95% Clopper-Pearson; a rate without
-    a pair to measure on is null. Without labelled pairs every point is `not_applicable`, reason `no_pairs`.
-    """
-    known = {d["doc_id"]: d for d in documents if d["status"] == "ok"}
-    pairs = _labelled_pairs(labels, known)
-    texts = {known[doc_id]["text_sha256"]: known[doc_id]["text"] for one, other, _ in pairs for doc_id in (one, other)}
-    sets = {sha: shingles(text, policy.shingle_length) for sha, text in texts.items()}
-    shas = [(known[one]["text_sha256"], known[other]["text_sha256"], yes) for one, other, yes in pairs]
-    jaccards = [similarity(sets[one], sets[other])[0] for one, other, _ in shas]
-    in_force = (policy.permutations, policy.threshold)
-    points = sorted({*((p, t) for p in permutations for t in thresholds), in_force})
-    signatures = {count: _signatures(texts, policy.shingle_length, count, store) for count in sorted({count for count, _ in points})}
-    rows: list[dict[str, Any]] = []
-    for count, threshold in points:
-        band_count, band_rows = bands(count, threshold)
-        outcomes: Counter[tuple[bool, bool]] = Counter()
-        for (one, other, yes), jaccard in zip(shas, jaccards, strict=True):
-            left, right = signatures[count][one], signatures[count][other]
-            proposed = _share_a_band(left, right, band_count, band_rows)
-            likely = float((left == right).mean()) >= _least_estimate(count, threshold)
-            outcomes[yes, proposed and likely and jaccard >= threshold] += 1
-        merged, missed = outcomes[True, True], outcomes[True, False]
-        false, apart = outcomes[False, True], outcomes[False, False]
-        rows.append(
-            {
-                "permutations": count,
-                "bands": band_count,
-                "threshold": threshold,
-                "labelled_pairs": len(pairs),
-                **_rated("precision", merged, merged + false),
-                **_rated("recall", merged, merged + missed),
-                **_rated("false_merge_rate", false, false + apart),
-                **_rated("missed_merge_rate", missed, merged + missed),
-                "used": (count, threshold) == in_force,
-                "status": "scored" if pairs else "not_applicable",
-                "reason": None if pairs else "no_pairs",
-            }
-        )
-    return rows

@@ -260,6 +260,42 @@ def errors_by(labels: Sequence[Any], starts: Sequence[int], alignment: Alignment
     return {label: (edits, units) for label, (edits, units) in counts.items()}
 
 
+@dataclass(frozen=True)
+class MarkedPage:
+    """A page with the errors in each of its elements: (box in points, edits, reference characters); `rate` is the page's CER."""
+
+    doc_id: str
+    page: int
+    rate: float
+    marks: tuple[tuple[tuple[float, ...], int, int], ...]
+
+
+def worst_page(elements: Mapping[str, Rows], references: Rows, rows: Rows, policy: Mapping[str, str]) -> MarkedPage | None:
+    """The page with the highest CER among `rows` (of parse_quality) whose elements have boxes, with its errors told by element."""
+    paged = [row for row in rows if row["metric"] == PAGE_CER or (row["metric"] == "cer" and row["scope"] == "document")]
+    for row in sorted(paged, key=lambda row: (-(row["value"] or 0.0), row["doc_id"], row["metric"], row["item"])):
+        if not row["errors"]:
+            return None
+        parsed = sorted(elements[row["doc_id"]], key=lambda element: element["order"])
+        wanted = row["item"] if row["metric"] == "cer" else 0
+        gold = next((r for r in references if (r["doc_id"], r["kind"], r["item"]) == (row["doc_id"], "text", wanted)), None)
+        pages = {element["page"] for element in parsed} - {None}
+        page = row["item"] or (min(pages) if len(pages) == 1 else None)
+        if gold is None or page is None:
+            continue
+        content = body([element for element in parsed if gold["page"] in (None, element["page"])])
+        found, starts = compared_text(content, policy)
+        told = errors_by(list(range(len(content))), starts, align_characters(normalise(gold["text"], **policy), found))
+        marks = [
+            (tuple(element["box"]), *told[i])
+            for i, element in enumerate(content)
+            if element["page"] == page and element["box"] and told[i][0]
+        ]
+        if marks:
+            return MarkedPage(row["doc_id"], page, row["value"], tuple(marks))
+    return None
+
+
 def _tables(predicted: list[str], references: Rows, limits: QualityLimits) -> Rows:
     """TEDS and cells of each reference table with the parsed table it is paired with: the pairing of greatest likeness of text."""
     from ingestion.tables import TableTooLarge, teds

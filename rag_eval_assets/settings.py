@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
@@ -94,10 +95,22 @@ class Cleaning(Strict):
 class Dedup(Strict):
     shingle_length: int = Field(5, ge=1, description="Shingle length in characters.")
     permutations: int = Field(128, ge=16)
+    bands: int | None = Field(None, ge=1, description="LSH bands; null: as few as miss one pair in a hundred at the threshold.")
     threshold: float = Field(0.8, gt=0, le=1)
-    sweep_permutations: tuple[int, ...] = (64, 128)
-    sweep_thresholds: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
+    containment: float | None = Field(
+        0.95, gt=0, le=1, description="Share of a text from which it is linked as contained in a longer one; null for never."
+    )
+    sweep_permutations: tuple[Annotated[int, Field(ge=16)], ...] = (64, 128)
+    sweep_bands: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="LSH bands; empty: the number the rule chooses.")
+    sweep_thresholds: tuple[Annotated[float, Field(gt=0, le=1)], ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
     versions: Literal["keep", "newest"] = Field("keep", description="Whether versions of one document are all kept.")
+
+    @model_validator(mode="after")
+    def _a_band_has_a_row(self) -> Dedup:
+        for bands, permutations in ((self.bands or 1, self.permutations), *product(self.sweep_bands, self.sweep_permutations)):
+            if bands > permutations:
+                raise ValueError(f"{bands} bands of {permutations} permutations have no row: give as many permutations or fewer bands")
+        return self
 
 
 class Transcripts(Strict):

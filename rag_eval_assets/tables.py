@@ -343,21 +343,23 @@ _table("near_duplicates", "corpus", "a document's verdict, or a verified pair", 
     col("row", string, "document (one for each) or pair (verified, doc_id < other_doc_id)."),
     DOC_ID,
     col("other_doc_id", string, "Pair: the other document. Document: the survivor it is merged into, or itself."),
-    col("relation", string, "unique, exact, near, version, or blocked (similar but across an access or filter boundary)."),
+    col("relation", string, "unique, exact, near, version, blocked (similar but across an access or filter boundary), or contained "
+        "(one text stands in the other, longer one: linked, never merged)."),
     col("cluster", string, "Smallest doc_id of the cluster."),
     col("jaccard", f64, "True Jaccard similarity of the shingle sets.", null=True),
     col("containment", f64, "Shared shingles over those of the smaller set.", null=True),
     col("kept", boolean, "Whether doc_id survives."),
-    col("rule", string, "Rule that chose the survivor, or that kept both."),
+    col("rule", string, "Rule that chose the survivor, or that kept both; of a containment, which side doc_id is on."),
     col("shingle", string, "Shingle unit and length, such as char-5."),
     col("permutations", i32, "MinHash permutations."),
+    col("bands", i32, "LSH bands."),
     col("threshold", f64, "Similarity from which a pair counts as near-duplicate."),
     *CONTENT,
 ])
 
-_table("dedup_quality", "corpus", "a point of the (permutations, threshold) sweep", ("permutations", "threshold"), [
+_table("dedup_quality", "corpus", "a point of the sweep", ("permutations", "bands", "threshold"), [
     col("permutations", i32, "MinHash permutations."),
-    col("bands", i32, "LSH bands chosen for the threshold."),
+    col("bands", i32, "LSH bands: swept, or chosen for the threshold."),
     col("threshold", f64, "Similarity threshold."),
     col("labelled_pairs", i32, "Labelled pairs in the corpus."),
     *[
@@ -369,6 +371,11 @@ _table("dedup_quality", "corpus", "a point of the (permutations, threshold) swee
             col(f"{name}_upper", f64, "Upper limit of its 95% interval.", null=True),
         )
     ],
+    col("merged_quotations", i32, "Quotations of golden questions that stand in a document dropped for another at this point."),
+    col("lost_quotations", i32, "Of these, quotations that do not stand in its survivor: golden evidence lost to a merge."),
+    col("evidence_loss", f64, "Lost quotations over merged ones.", null=True),
+    col("evidence_loss_lower", f64, "Lower limit of its 95% interval.", null=True),
+    col("evidence_loss_upper", f64, "Upper limit of its 95% interval.", null=True),
     col("used", boolean, "Whether this is the setting in force."),
     *SCORE,
 ])

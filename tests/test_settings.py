@@ -178,3 +178,11 @@ def test_the_folder_comes_from_the_environment_and_keeps_its_state_inside(tmp_pa
 def test_tables_stand_in_the_state_folder_unless_settings_name_a_place(tmp_path: Path, storage: str, wanted: str) -> None:
     read(tmp_path, storage + MINIMAL)
     assert Folder(tmp_path).tables.endswith(wanted)
+
+
+def test_bands_that_leave_no_row_are_an_error(tmp_path: Path) -> None:
+    assert read(tmp_path, "dedup: {permutations: 64, bands: 64, sweep_bands: [64]}\n" + MINIMAL).dedup.bands == 64
+    for wrong in ("permutations: 64, bands: 65", "sweep_permutations: [64, 128], sweep_bands: [16, 65]"):
+        assert "65 bands of 64 permutations have no row" in complaint(tmp_path, f"dedup: {{{wrong}}}\n" + MINIMAL)[0]
+    for wrong in ("sweep_bands: [0]", "sweep_permutations: [8]", "sweep_thresholds: [0]", "containment: 1.1"):
+        assert "dedup" in complaint(tmp_path, f"dedup: {{{wrong}}}\n" + MINIMAL)[0]

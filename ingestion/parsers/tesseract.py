@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from ingestion.parsers.layout import Line, union
 from ingestion.parsers.ocr_pages import Recognised, parse_pictures
 
 COMMAND = "tesseract"
+_WIDE_GAP = 2.5  # heights of a word: no blank between words of running text is as wide
 _LEAST_ORIENTATION = 1.0  # confidence of the orientation below which a page is left as it is
 
 
@@ -78,20 +78,27 @@ def _orientation(image: Any) -> int:
 
 
 def _recognise(image: Any, languages: str) -> Recognised:
-    """Lines of an upright picture: the words of a line, joined, with their mean confidence."""
+    """Lines of an upright picture: the words of a line, joined, with their mean confidence. A wide gap parts a line, as columns do."""
     import pytesseract
 
     told = pytesseract.image_to_data(image, lang=languages, config="--psm 3", output_type=pytesseract.Output.DICT)
-    words: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    lines: list[list[int]] = []
+    above: tuple[int, ...] = ()
     for i, text in enumerate(told["text"]):
-        if text.strip():
-            words[told["block_num"][i], told["par_num"][i], told["line_num"][i]].append(i)
-    lines: Recognised = []
-    for (block, _, _), places in words.items():
-        box = union([_box(told, i) for i in places])
-        confidence = sum(told["conf"][i] * len(told["text"][i]) for i in places) / sum(len(told["text"][i]) for i in places) / 100
-        lines.append((Line(" ".join(told["text"][i] for i in places), box, box[3] - box[1], block=block), confidence))
-    return lines
+        if not text.strip():
+            continue
+        place = tuple(told[name][i] for name in ("block_num", "par_num", "line_num"))
+        if place != above or _box(told, i)[0] - _box(told, lines[-1][-1])[2] > _WIDE_GAP * told["height"][i]:
+            lines.append([])
+        lines[-1].append(i)
+        above = place
+    found: Recognised = []
+    for words in lines:
+        box = union([_box(told, i) for i in words])
+        weight = sum(len(told["text"][i]) for i in words)
+        confidence = sum(told["conf"][i] * len(told["text"][i]) for i in words) / weight / 100
+        found.append((Line(" ".join(told["text"][i] for i in words), box, box[3] - box[1]), confidence))
+    return found
 
 
 def _box(told: Any, word: int) -> Box:

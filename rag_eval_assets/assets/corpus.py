@@ -5,6 +5,7 @@ What belongs here: which inputs and settings each reads. What does not: parsing,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 from ingestion import cleaning, dedup, labels, parsers, sources
-from ingestion import cleaning_quality as text_quality
-from ingestion import parse_quality as quality
+from ingestion.cleaning_quality import cleaning_quality as measure_cleaning
+from ingestion.dedup_quality import dedup_quality as measure_dedup
+from ingestion.parse_quality import MarkedPage, worst_page
+from ingestion.parse_quality import parse_quality as measure_parser
 from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import pictures
+from rag_eval_assets.report.page_images import marked_page
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Parser, Settings
 from rag_eval_assets.storage.state import read_json, write_json
@@ -107,6 +111,11 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     return Product(join(kept, rows), computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
 
 
+def _quotations(golden_questions: pa.Table) -> list[tuple[str, str]]:
+    """Documents and the passages that golden questions quote from them."""
+    return sorted({(e["document"], e["quotation"]) for q in golden_questions.to_pylist() for e in q["evidence"] or [] if e["quotation"]})
+
+
 @table_asset(
     "parsed_documents",
     "reference_transcripts",
@@ -118,13 +127,19 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
 )
 def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts: pa.Table, golden_questions: pa.Table) -> Product:
     """How well one parser reads: CER, WER, tables, order and length against references, and evidence still locatable."""
-    quotations = sorted(
-        {(e["document"], e["quotation"]) for q in golden_questions.to_pylist() for e in q["evidence"] or [] if e["quotation"]}
-    )
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
-    policy = step.settings.transcripts
-    rows = quality.parse_quality(elements, reference_transcripts.to_pylist(), quotations, policy=policy.model_dump())
-    return Product(rows, pictures={"cer_by_class": pictures.cer_by_class({step.partition: rows})})
+    policy, references = step.settings.transcripts.model_dump(), reference_transcripts.to_pylist()
+    rows = measure_parser(elements, references, _quotations(golden_questions), policy=policy)
+    shown = {"cer_by_class": pictures.cer_by_class({step.partition: rows}), "teds": pictures.teds_distribution({step.partition: rows})}
+    if (worst := worst_page(elements, references, rows, policy)) and (picture := _picture_of(step, worst)):
+        shown["worst_page"] = picture
+    return Product(rows, pictures=shown)
+
+
+def _picture_of(step: Step, worst: MarkedPage) -> bytes | None:
+    """The page as it looks, from the file as it is now: pictures are no part of a table's content."""
+    path = next((row["path"] for row in scan_corpus(step) if row["doc_id"] == worst.doc_id), None)
+    return marked_page(sources.file_of(step.folder.corpus, path), worst) if path else None
 
 
 @table_asset(
@@ -165,19 +180,20 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
 def cleaning_quality(step: Step, documents: pa.Table, quality_labels: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
     """How good texts are against labels: boilerplate (of each parser too), characters, language, personal data, headings, entities."""
     parsed = {key: grouped(table.to_pylist(), "doc_id") for key, table in parsed_documents.items()}
-    return Product(text_quality.cleaning_quality(documents.to_pylist(), quality_labels.to_pylist(), parsed))
+    return Product(measure_cleaning(documents.to_pylist(), quality_labels.to_pylist(), parsed))
+
+
+_POLICY = {"shingle_length", "permutations", "bands", "threshold", "containment", "versions"}
 
 
 def _dedup_policy(step: Step) -> dedup.DedupPolicy:
-    chosen = step.settings.dedup
-    return dedup.DedupPolicy(chosen.shingle_length, chosen.permutations, chosen.threshold, chosen.versions)
+    return dedup.DedupPolicy(**step.settings.dedup.model_dump(include=_POLICY))
 
 
-def _dedup_settings(settings: Settings, _: str | None) -> dict[str, Any]:
-    return {
-        "dedup": settings.dedup.model_dump(include={"shingle_length", "permutations", "threshold", "versions"}),
-        "filters": list(settings.filters),
-    }
+def _protected(step: Step, golden_questions: pa.Table) -> list[str]:
+    """Fields that dedup must not merge across: those the settings name and those a golden filter does."""
+    filtered = {field for q in golden_questions.to_pylist() if q["filter"] for field in json.loads(q["filter"])}
+    return sorted({*step.settings.filters, *filtered})
 
 
 def _readable(documents: pa.Table) -> Sequence[dict[str, Any]]:
@@ -193,41 +209,41 @@ def signatures(step: Step) -> SqliteStore:
     "documents",
     "golden_questions",
     kinds=["datasketch"],
-    settings=_dedup_settings,
+    settings=lambda s, p: {"dedup": s.dedup.model_dump(include=_POLICY), "filters": list(s.filters)},
     libraries=["datasketch", "numpy"],
-    columns={"golden_questions": ("question_id", "filter")},
+    columns={"golden_questions": ("question_id", "filter"), "documents": dedup.READ_COLUMNS},
 )
 def near_duplicates(step: Step, documents: pa.Table, golden_questions: pa.Table) -> Product:
     """Copies and versions: a verdict for every document and every verified pair. Nothing merges across a protected field."""
-    filtered = {field for q in golden_questions.to_pylist() if q["filter"] for field in _fields(q["filter"])}
-    protected = sorted({*step.settings.filters, *filtered})
+    protected = _protected(step, golden_questions)
     rows = dedup.near_duplicates(_readable(documents), _dedup_policy(step), protected, signatures(step), on_done=step.progress)
     return Product(rows, notes={"protected_fields": ", ".join(protected)})
-
-
-def _fields(predicate: str) -> list[str]:
-    import json
-
-    return sorted(json.loads(predicate))
 
 
 @table_asset(
     "near_duplicates",
     "documents",
     "quality_labels",
+    "golden_questions",
     kinds=["datasketch"],
-    settings=lambda s, p: {"dedup": s.dedup.model_dump()},
-    libraries=["datasketch", "numpy", "scipy"],
+    settings=lambda s, p: {"dedup": s.dedup.model_dump(), "filters": list(s.filters)},
+    libraries=["datasketch", "numpy", "scipy", "rapidfuzz"],
+    columns={"golden_questions": ("question_id", "filter", "evidence"), "documents": dedup.READ_COLUMNS},
 )
-def dedup_quality(step: Step, near_duplicates: pa.Table, documents: pa.Table, quality_labels: pa.Table) -> Product:
-    """Precision and recall of near-duplicate detection over permutations and thresholds, on labelled pairs."""
+def dedup_quality(
+    step: Step, near_duplicates: pa.Table, documents: pa.Table, quality_labels: pa.Table, golden_questions: pa.Table
+) -> Product:
+    """Precision and recall of near-duplicate detection on labelled pairs, and golden evidence lost to a merge, over MinHash's settings."""
     chosen = step.settings.dedup
-    rows = dedup.dedup_quality(
+    rows = measure_dedup(
         _readable(documents),
         quality_labels.to_pylist(),
         _dedup_policy(step),
         chosen.sweep_permutations,
+        chosen.sweep_bands,
         chosen.sweep_thresholds,
+        _quotations(golden_questions),
+        _protected(step, golden_questions),
         signatures(step),
     )
     return Product(rows, pictures={"dedup_curve": pictures.dedup_curve(rows)})

@@ -46,7 +46,7 @@ READS: dict[str, tuple[str, ...]] = {
     "near_duplicates": ("row", "relation", "kept"),
     "cleaning_quality": ("measure", "scope", "value", "numerator", "denominator", "lower", "upper", "status", "reason", "detail"),
     "dedup_quality": (
-        "permutations", "bands", "threshold", "labelled_pairs", "used", "status", "reason",
+        "permutations", "bands", "threshold", "labelled_pairs", "merged_quotations", "lost_quotations", "used", "status", "reason",
         *(f"{name}{end}" for name in ("precision", "recall", "false_merge_rate", "missed_merge_rate") for end in ("", "_lower", "_upper")),
     ),
     "golden_coverage": ("kind", "split", "intent", "doc_class", "language", "other", "questions", "value", "detail"),

@@ -536,42 +536,57 @@ def scores_with_intervals(rows: Rows | Mapping[str, Rows]) -> bytes:
 
 
 # --------------------------------------------------------------------------------------------------------------- dedup
+def _dedup_series(rows: Rows) -> dict[str, list[Row]]:
+    """Points of the sweep by permutations, and by bands where these were swept too; the series in force first."""
+    swept = Counter((r["permutations"], r["threshold"]) for r in rows if not r["used"])
+    series: dict[str, list[Row]] = {}
+    for r in sorted(rows, key=lambda r: (r["permutations"], r["bands"], r["threshold"])):
+        name = f"{r['permutations']} permutations" + (f", {r['bands']} bands" if max(swept.values(), default=0) > 1 else "")
+        series.setdefault(name, []).append(r)
+    return dict(sorted(series.items(), key=lambda item: not any(r["used"] for r in item[1])))
+
+
 def dedup_curve(rows: Rows) -> bytes:
-    """dedup_quality rows: precision and recall on labelled pairs against the threshold, a line a permutation count."""
+    """dedup_quality rows: precision against recall on labelled pairs, and either against the threshold, a line a MinHash setting."""
     title = "Near-duplicate detection"
     scored = [r for r in rows if r["status"] == SCORED]
     sides = ("precision", "recall")
     if not any(formats.is_number(r[side]) for r in scored for side in sides):
         return _nothing(title, "no labelled pair of documents to measure on")
-    there = sorted({r["permutations"] for r in scored})
     thresholds = sorted({r["threshold"] for r in scored})
-    in_force = [r["permutations"] for r in scored if r["used"]]
-    counts = sorted([*dict.fromkeys([*in_force, *there])][: max(1, _MAX_DEDUP_POINTS // len(thresholds))])
+    there = _dedup_series(scored)
+    shown = dict([*there.items()][: max(1, _MAX_DEDUP_POINTS // len(thresholds))])
 
     def paint(figure: Figure) -> None:
-        axes = _panels(figure, 2, columns=2)
-        for panel, side in zip(axes, sides, strict=True):
-            for i, permutations in enumerate(counts):
-                own = [r for r in scored if r["permutations"] == permutations and formats.is_number(r[side])]
-                points = sorted(own, key=lambda r: r["threshold"])
-                if not points:
-                    continue
-                nudge = 0.006 * (i - (len(counts) - 1) / 2)  # so that the intervals of two lines do not hide each other
-                errors = _errors(points, side, f"{side}_lower", f"{side}_upper")
-                look = _look(i) | {"elinewidth": 1, "capsize": 2, "label": f"{permutations} permutations"}
-                panel.errorbar([r["threshold"] + nudge for r in points], [r[side] for r in points], yerr=errors, **look)
-                used = [r for r in points if r["used"]]
+        axes = _panels(figure, 3)
+        for i, (name, points) in enumerate(shown.items()):
+            both = [r for r in points if all(formats.is_number(r[side]) for side in sides)]
+            axes[0].plot([r["recall"] for r in both], [r["precision"] for r in both], **_look(i))
+            _ring(axes[0], *([r[side] for r in both if r["used"]] for side in reversed(sides)))
+            nudge = 0.006 * (i - (len(shown) - 1) / 2)  # so that the intervals of two lines do not hide each other
+            for panel, side in zip(axes[1:], sides, strict=True):
+                own = [r for r in points if formats.is_number(r[side])]
+                errors = _errors(own, side, f"{side}_lower", f"{side}_upper")
+                look = _look(i) | {"elinewidth": 1, "capsize": 2, "label": name}
+                panel.errorbar([r["threshold"] + nudge for r in own], [r[side] for r in own], yerr=errors, **look)
+                used = [r for r in own if r["used"]]
                 if used:
                     _ring(panel, [r["threshold"] + nudge for r in used], [r[side] for r in used], "in force")
-            panel.set_title(side)
+        axes[0].set_title("precision by recall")
+        axes[0].set_xlim(-0.03, 1.05)
+        _percent_axis(axes[0], "x")
+        axes[0].set_xlabel("recall (%)")
+        for panel, side in zip(axes[1:], sides, strict=True):
+            panel.set_title(f"{side} by threshold")
             if len(thresholds) <= 10:
                 panel.set_xticks(thresholds)
+            panel.set_xlabel("threshold (Jaccard, 0 to 1)")
+        for panel in axes:
             panel.set_ylim(-0.03, 1.05)
             _percent_axis(panel, "y")
-            panel.set_xlabel("similarity threshold (Jaccard, 0 to 1)")
         axes[0].set_ylabel("share of labelled pairs (%)")
         _legend(figure, axes)
-        _say(figure, _left_out((len(counts), len(there), "permutation counts")))
+        _say(figure, _left_out((len(shown), len(there), "settings")))
 
     return _draw(title, 3.0, paint)
 

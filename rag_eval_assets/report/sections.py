@@ -651,11 +651,12 @@ def cleaning(tables: Tables) -> Values:
     verdicts = Counter((r["relation"], r["kept"]) for r in rows_of(tables, "near_duplicates") if r["row"] == "document")
     return {
         "measures": [_cleaning_line(r) for r in rows_of(tables, "cleaning_quality")],
-        "sweep": [_dedup_line(r) for r in sorted(rows, key=lambda r: (r["permutations"], r["threshold"]))],
+        "sweep": [_dedup_line(r) for r in sorted(rows, key=lambda r: (r["permutations"], r["bands"], r["threshold"]))],
         "verdicts": [(relation, "kept" if kept else "dropped", formats.count(n)) for (relation, kept), n in sorted(verdicts.items())],
         "picture": picture(
             pictures.dedup_curve(rows), "Near-duplicate detection by threshold",
-            "Precision falls when different documents are merged, recall when copies stay. The ring marks the setting in force.",
+            "Precision falls when different documents are merged, recall when copies stay. A line joins the points of one setting in order "
+            "of the threshold; the ring marks the setting in force.",
         ),
     }  # fmt: skip
 
@@ -684,5 +685,6 @@ def _dedup_line(row: Row) -> Values:
         "permutations": row["permutations"], "bands": row["bands"], "threshold": f"{row['threshold']:g}",
         "pairs": formats.count(row["labelled_pairs"]), "used": row["used"],
         "cells": [cell(n) for n in ("precision", "recall", "false_merge_rate", "missed_merge_rate")],
+        "lost": f"{formats.count(row['lost_quotations'])} of {formats.count(row['merged_quotations'])}" if row["merged_quotations"] else "",
         "note": "" if row["status"] == SCORED else reason(row["reason"]),
     }  # fmt: skip

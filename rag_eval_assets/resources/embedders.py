@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from ingestion.dedup import ContentStore
+    from ingestion.minhash import ContentStore
 
 Vectors = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]

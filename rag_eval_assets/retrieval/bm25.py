@@ -20,7 +20,7 @@ import numpy as np
 from rag_eval_assets.retrieval.ordering import Hits, Mask, best_first
 
 if TYPE_CHECKING:
-    from ingestion.dedup import ContentStore
+    from ingestion.minhash import ContentStore
 
 LANGUAGES: dict[str, str] = {
     "da": "danish",

@@ -26,7 +26,7 @@ from rag_eval_assets.retrieval.ordering import Hits, Mask
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, TABLES
 
 if TYPE_CHECKING:
-    from ingestion.dedup import ContentStore
+    from ingestion.minhash import ContentStore
 
 KINDS = ("bm25", "dense", "rrf")
 _TABLE = TABLES["retrieval_runs"].schema

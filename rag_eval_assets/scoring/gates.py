@@ -185,15 +185,16 @@ def _parsing(gate: Gate, tables: Tables) -> Iterator[Figure]:
 
 
 def _dedup(gate: Gate, tables: Tables) -> Iterator[Figure]:
-    """The labelled pairs' figure at the setting in force."""
+    """The figure at the setting in force: of the labelled pairs, or of the quotations that a merge moved."""
     for table in tables.values():
         for row in table.to_pylist():
             if row["used"]:
-                scored, metric = row["status"] == SCORED, gate["metric"]
-                why = "not_applicable" if row["status"] == NOT_APPLICABLE else "missing_run"
-                pairs = row["labelled_pairs"] if scored else 0
-                expected = 0 if why == "not_applicable" else max(1, row["labelled_pairs"])
-                yield Figure(CORPUS, row[metric], pairs, expected, row[f"{metric}_lower"], row[f"{metric}_upper"], why)
+                metric = gate["metric"]
+                items = row["merged_quotations" if metric == "evidence_loss" else "labelled_pairs"]
+                absent = row["status"] == NOT_APPLICABLE or (row["status"] == SCORED and not items)
+                scored = items if row["status"] == SCORED else 0
+                why, expected = ("not_applicable", 0) if absent else ("missing_run", max(1, items))
+                yield Figure(CORPUS, row[metric], scored, expected, row[f"{metric}_lower"], row[f"{metric}_upper"], why)
 
 
 _READERS = {

@@ -6,25 +6,31 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import edit_one_file, no_change
-
-BENCHMARKS = ("no_change", "edit_one_file")
+from tests.benchmarks import dedup_curve, dedup_memory, edit_one_file, minhash_speed, no_change, parsing
 
 
 def main() -> None:
+    benchmarks = {
+        "no_change": lambda scratch: no_change.measure(scratch, chosen.chunkings),
+        "text_pdf": lambda scratch: parsing.measure_text_pdfs(scratch),
+        "error_rate": lambda scratch: parsing.measure_error_rate(),
+        "edit_one_file": lambda scratch: edit_one_file.measure(scratch, chosen.files),
+        "minhash_speed": lambda scratch: minhash_speed.measure(chosen.texts),
+        "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
+        "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
+    }
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=BENCHMARKS, help="one benchmark; all without it")
+    parser.add_argument("name", nargs="?", choices=benchmarks, help="one benchmark; all without it")
     parser.add_argument("--files", type=int, default=1_000, help="files of edit_one_file (1,000 take about half an hour on two cores)")
     parser.add_argument("--chunkings", type=int, default=48, help="chunkings of no_change")
+    parser.add_argument("--texts", type=int, default=100, help="texts of minhash_speed")
+    parser.add_argument("--bases", type=int, default=50, help="unedited texts of dedup_curve; each has twelve edits")
+    parser.add_argument("--documents", type=int, default=100_000, help="documents of dedup_memory")
     chosen = parser.parse_args()
-    for name in [chosen.name] if chosen.name else BENCHMARKS:
+    for name in [chosen.name] if chosen.name else benchmarks:
         print(f"== {name}", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
-            if name == "no_change":
-                lines = no_change.measure(Path(scratch), chosen.chunkings).lines()
-            else:
-                lines = edit_one_file.measure(Path(scratch), chosen.files).lines()
-        print("\n".join(lines), flush=True)
+            print("\n".join(benchmarks[name](Path(scratch)).lines()), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import edit_one_file, no_change
+from tests.benchmarks import dedup_memory, edit_one_file, minhash_speed, no_change, parsing
 
 pytestmark = pytest.mark.torture
 
@@ -25,3 +25,21 @@ def test_an_edited_file_among_others_costs_its_own_work_alone(tmp_path: Path) ->
 def test_a_sync_without_a_change_starts_no_run(tmp_path: Path) -> None:
     result = no_change.measure(tmp_path, chunkings=3, files=2, words=100)
     assert result.runs == 0
+
+
+def test_text_pdfs_and_error_rates_are_measured_on_the_same_work(tmp_path: Path) -> None:
+    assert parsing.measure_text_pdfs(tmp_path, files=4, pages=2).pages == 8
+    assert 0.01 < parsing.measure_error_rate(2_000).rate < 0.05
+
+
+def test_signatures_in_bulk_equal_those_of_the_loop() -> None:
+    result = minhash_speed.measure(4)  # raises where they do not
+    assert {"loop sha1", "bulk sha1", "loop crc32", "bulk crc32", "loop product", "bulk product"} <= set(result.seconds)
+
+
+def test_copies_among_many_documents_are_dropped_and_one_changed_text_changes_no_other(tmp_path: Path) -> None:
+    result = dedup_memory.measure(tmp_path, documents=1_000, words=60)
+    assert result.copies == 100
+    assert 0.9 * result.copies <= result.cold.dropped <= result.copies
+    assert abs(result.warm.dropped - result.cold.dropped) <= 1
+    assert 0 < result.cold.imports < result.cold.peak

@@ -1,67 +1,30 @@
+"""Verdicts on documents: survivors, boundaries, versions, containment, copies across formats."""
+
 from __future__ import annotations
 
 import hashlib
 import random
-import time
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import docx
+import pymupdf
 import pytest
-from datasketch import LeanMinHash, MinHash, MinHashLSH
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
-from ingestion import dedup
-from ingestion.dedup import DedupPolicy, bands, dedup_quality, near_duplicates, shingles, similarity, unique_documents
+from ingestion import media_types, minhash
+from ingestion.cleaning import CleaningPolicy, clean_document
+from ingestion.dedup import BOUNDARY, READ_COLUMNS, DedupPolicy, near_duplicates, survivors, unique_documents
+from ingestion.minhash import bands, shingles, similarity
+from ingestion.parsers import ParseLimits, ParseRequest, parse_files
+from rag_eval_assets.retrieval.filters import FILTER_COLUMNS
 from rag_eval_assets.settings import Dedup
 from rag_eval_assets.tables import TABLES
+from tests.ingestion.documents import LONG, MARS, Store, document, pairs, set_jaccard, set_similarity
 
 POLICY = DedupPolicy()
-MARS = "Mars has two moons, Phobos and Deimos."
-LONG = (
-    "The heating element of the kettle is covered for five years after purchase. The lid and the cord are covered for two years. "
-    "A customer who wants a repair sends the kettle to the service desk in Zwolle with a copy of the invoice. "
-)
-
-
-class Store(dict[str, bytes]):
-    """A content store in memory that counts what is written."""
-
-    written = 0
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        return {key: self[key] for key in keys if key in self}
-
-    def put_many(self, items: Mapping[str, bytes]) -> None:
-        self.written += len(items)
-        self.update(items)
-
-
-def document(doc_id: str, text: str, **more: Any) -> dict[str, Any]:
-    return {
-        "doc_id": doc_id,
-        "doc_class": "text",
-        "parser": "x",
-        "title": None,
-        "language": "en",
-        "text": text,
-        "text_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "elements": [],
-        "tenant": None,
-        "groups": [],
-        "jurisdiction": None,
-        "publication_state": "published",
-        "locale": None,
-        "version": None,
-        "version_of": None,
-        "published": None,
-        "fields": "{}",
-        "status": "ok",
-    } | more
 
 
 def judged(*documents: dict[str, Any], policy: DedupPolicy = POLICY, protected: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -72,16 +35,7 @@ def verdicts(rows: list[dict[str, Any]]) -> dict[str, tuple[str, str, bool, str]
     return {r["doc_id"]: (r["other_doc_id"], r["relation"], r["kept"], r["rule"]) for r in rows if r["row"] == "document"}
 
 
-def pairs(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(r["doc_id"], r["other_doc_id"]): r for r in rows if r["row"] == "pair"}
-
-
-def set_jaccard(one: str, other: str, length: int = 5) -> float:
-    a, b = ({text.lower()[i : i + length] for i in range(len(text) - length + 1)} for text in (one, other))
-    return len(a & b) / len(a | b)
-
-
-class TestSimilarity:
+class TestWorkedExample:
     def test_the_worked_example_has_its_published_similarity(self) -> None:
         other = MARS.replace(".", "!")
         measured, contained = similarity(shingles(MARS, 5), shingles(other, 5))
@@ -99,53 +53,7 @@ class TestSimilarity:
         [pair] = pairs(rows).values()
         assert (pair["doc_id"], pair["other_doc_id"], pair["cluster"]) == ("a", "b", "a")
         assert pair["jaccard"] == pytest.approx(0.943, abs=0.0005)
-        assert (pair["shingle"], pair["permutations"], pair["threshold"]) == ("char-5", 128, 0.8)
-
-    @given(st.text("abc \n", max_size=40), st.text("abC \n", max_size=40), st.integers(1, 7))
-    def test_similarity_equals_that_of_the_shingle_sets(self, one: str, other: str, length: int) -> None:
-        def plain(text: str) -> set[str]:
-            text = " ".join(text.lower().split())
-            return {text[i : i + length] for i in range(max(len(text) - length + 1, 1))} if text else set()
-
-        a, b = plain(one), plain(other)
-        expected = (len(a & b) / len(a | b), len(a & b) / min(len(a), len(b))) if a and b else (0.0, 0.0)
-        assert similarity(shingles(one, length), shingles(other, length)) == pytest.approx(expected)
-        assert len(shingles(one, length)) == len(a)
-
-    def test_signatures_are_those_of_datasketch(self) -> None:
-        hashes = shingles(LONG * 3 + " ".join(str(n) for n in range(4_000)), 5)
-        assert len(hashes) > dedup._BATCH
-        sketch = MinHash(num_perm=64, seed=1, hashfunc=lambda value: value)
-        for value in hashes:
-            sketch.update(int(value) >> 32)
-        assert np.array_equal(dedup._signature(hashes, 64), sketch.hashvalues)
-
-    @pytest.mark.parametrize("permutations", [16, 64, 128, 256])
-    @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8, 0.95, 1.0])
-    def test_the_index_misses_one_pair_in_a_hundred_at_most(self, permutations: int, threshold: float) -> None:
-        count, rows = bands(permutations, threshold)
-        assert count * rows <= permutations
-        assert count >= 2
-        assert rows == 1 or (1 - threshold**rows) ** count <= 0.01
-
-    def test_pairs_on_labels_are_proposed_as_the_index_proposes_them(self) -> None:
-        random.seed(2)
-        words = LONG.split()
-        texts = [
-            " ".join(random.choice(words) if random.random() < share else w for w in words) for share in (0, 0.02, 0.05, 0.1, 0.2, 0.4)
-        ]
-        signatures = [dedup._signature(shingles(text, 5), 128) for text in texts]
-        count, rows = bands(128, 0.8)
-        index = MinHashLSH(num_perm=128, params=(count, rows))
-        sketches = [LeanMinHash(seed=1, hashvalues=s, scheme="affine32") for s in signatures]
-        for position, sketch in enumerate(sketches):
-            index.insert(position, sketch)
-        outcomes = set()
-        for one, other in combinations(range(len(texts)), 2):
-            proposed = dedup._share_a_band(signatures[one], signatures[other], count, rows)
-            assert proposed == (other in index.query(sketches[one]))
-            outcomes.add(proposed)
-        assert outcomes == {True, False}
+        assert (pair["shingle"], pair["permutations"], pair["bands"], pair["threshold"]) == ("char-5", 128, bands(128, 0.8)[0], 0.8)
 
 
 class TestSurvivors:
@@ -286,6 +194,161 @@ class TestVersions:
         assert verdicts(judged(self.FIRST, self.SECOND, policy=policy, protected=("version",)))["v1"][2]
 
 
+class TestContainment:
+    FRAME = (
+        "You are reading a page of our help centre. Was this useful? Vote below, or ask a colleague in the forum. "
+        "Opening hours: Monday to Friday, nine until half past four."
+    )
+    ARTICLE = LONG + "Parcels leave the warehouse before noon. Engraved kettles cannot be returned unless they arrive damaged."
+
+    def test_an_article_inside_a_frame_is_linked_to_it_and_not_merged(self) -> None:
+        framed = f"{self.FRAME} {self.ARTICLE}"
+        jaccard, containment = set_similarity(self.ARTICLE, framed)
+        assert jaccard < 0.8
+        assert containment == 1.0
+        rows = judged(document("framed", framed), document("plain", self.ARTICLE), document("other", MARS))
+        assert verdicts(rows) == {
+            "framed": ("framed", "contained", True, "contains_shorter"),
+            "other": ("other", "unique", True, "no_duplicate"),
+            "plain": ("plain", "contained", True, "contained_in_longer"),
+        }
+        [pair] = pairs(rows).values()
+        assert (pair["relation"], pair["rule"], pair["kept"]) == ("contained", "contains_shorter", True)
+        assert (pair["jaccard"], pair["containment"]) == pytest.approx((jaccard, containment))
+        assert {r["doc_id"]: r["cluster"] for r in rows if r["row"] == "document"} == {
+            "framed": "framed",
+            "other": "other",
+            "plain": "plain",
+        }
+
+    def test_the_share_that_counts_as_contained_is_a_setting(self) -> None:
+        changed = self.ARTICLE.replace("noon", "eight in the morning on working days and before ten on Saturdays")
+        documents = [document("a", changed), document("b", f"{self.FRAME} {self.ARTICLE}")]
+        measured = set_similarity(changed, documents[1]["text"])[1]
+        assert 0.8 < measured < 0.95
+        relations = {
+            share: {r["relation"] for r in judged(*documents, policy=DedupPolicy(containment=share))} for share in (None, 0.95, measured)
+        }
+        assert relations == {None: {"unique"}, 0.95: {"unique"}, measured: {"contained"}}
+
+    def test_a_containment_merges_nothing_whatever_the_boundary_and_the_policy(self) -> None:
+        for more in ({}, {"tenant": "x"}, {"language": "nl"}):
+            for policy in (POLICY, DedupPolicy(versions="newest")):
+                rows = verdicts(judged(document("a", self.ARTICLE), document("b", f"{self.FRAME} {self.ARTICLE}", **more), policy=policy))
+                assert [row[1:3] for row in rows.values()] == [("contained", True)] * 2
+
+    def test_a_version_that_holds_the_one_before_it_is_a_version(self) -> None:
+        first = document("a", self.ARTICLE, title="Returns", version="1")
+        second = document("b", f"{self.ARTICLE} {self.FRAME}", title="Returns", version="2")
+        assert verdicts(judged(first, second))["a"] == ("a", "version", True, "versions_kept")
+
+
+class TestFormats:
+    def test_a_word_file_and_a_print_of_it_are_copies(self, tmp_path: Path) -> None:
+        paragraphs = [f"{number}. {LONG.replace('five', str(number))}".strip() for number in range(2, 12)]
+        word = docx.Document()
+        word.add_heading("Warranty of kettles", 1)
+        for paragraph in paragraphs:
+            word.add_paragraph(paragraph)
+        word.save(str(tmp_path / "terms.docx"))
+        with pymupdf.open() as pdf:
+            for start in range(0, 10, 5):
+                page = pdf.new_page()
+                page.insert_text((72, 40), "Kettles B.V., terms of service", fontsize=9)
+                page.insert_text((290, 810), f"Page {start // 5 + 1}", fontsize=9)
+                if not start:
+                    page.insert_text((72, 80), "Warranty of kettles", fontsize=18)
+                for row, paragraph in enumerate(paragraphs[start : start + 5]):
+                    page.insert_textbox((72, 110 + 90 * row, 520, 195 + 90 * row), paragraph, fontsize=11)
+            page.insert_text((72, 570), "Printed for the service desk on 3 May 2024, not valid without a signature.", fontsize=11)
+            pdf.save(tmp_path / "terms.pdf")
+        documents = []
+        for kind, name, doc_class in (("unstructured", "terms.docx", "docx"), ("pymupdf", "terms.pdf", "pdf")):
+            media_type = media_types.DOCX if doc_class == "docx" else media_types.PDF
+            sha256 = hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
+            request = ParseRequest(name, tmp_path / name, media_type, doc_class, sha256)
+            [elements] = parse_files(kind, [request], ParseLimits(workers=1))
+            source = document(name, "") | {"media_type": media_type, "doc_class": doc_class, "sha256": sha256, "language": None}
+            documents.append(clean_document(source, elements, kind, CleaningPolicy()))
+        assert [(d["status"], d["detail"]) for d in documents] == [("ok", None)] * 2
+        assert documents[0]["text_sha256"] != documents[1]["text_sha256"]
+        rows = judged(*documents)
+        assert {row[1] for row in verdicts(rows).values()} == {"near"}
+        assert sorted(row[2] for row in verdicts(rows).values()) == [False, True]
+
+
+PARTS = [LONG.replace("five", word) for word in ("five", "six", "ten")] + [
+    LONG.upper(),
+    LONG[: len(LONG) // 2],
+    MARS,
+    f"{MARS} {LONG}",
+    LONG * 2,
+]
+DOCUMENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "text": st.sampled_from(PARTS),
+            "tenant": st.sampled_from([None, "x"]),
+            "groups": st.sampled_from([[], ["staff"]]),
+            "language": st.sampled_from(["en", "nl"]),
+            "publication_state": st.sampled_from(["published", "archived"]),
+            "version": st.sampled_from([None, "1", "2"]),
+            "version_of": st.sampled_from([None, "warranty"]),
+            "published": st.sampled_from([None, "2024-01-01"]),
+            "fields": st.sampled_from(["{}", '{"product": "lid"}']),
+        }
+    ),
+    max_size=12,
+)
+POLICIES = st.builds(
+    DedupPolicy,
+    threshold=st.sampled_from([0.5, 0.8, 0.95]),
+    versions=st.sampled_from(["keep", "newest"]),
+    bands=st.sampled_from([None, 32]),
+    containment=st.sampled_from([None, 0.9]),
+)
+
+
+class TestProperties:
+    @given(DOCUMENTS, POLICIES, st.randoms(use_true_random=False))
+    @settings(max_examples=60)
+    def test_what_holds_of_every_corpus(self, found: list[dict[str, Any]], policy: DedupPolicy, chance: random.Random) -> None:
+        documents = {f"d{n:02}": document(f"d{n:02}", **values) for n, values in enumerate(found)}
+        rows = judged(*documents.values(), policy=policy, protected=("product",))
+        kept = {row["doc_id"] for row in rows if row["row"] == "document" and row["kept"]}
+        assert {row["doc_id"] for row in rows if row["row"] == "document"} == set(documents)
+        for row in rows:
+            one, other = documents[row["doc_id"]], documents[row["other_doc_id"]]
+            if one is not other and row["jaccard"] is not None:
+                measured = set_similarity(one["text"], other["text"])
+                assert (row["jaccard"], row["containment"]) == pytest.approx(measured)
+                if row["relation"] == "contained":
+                    assert measured[0] < policy.threshold
+                    assert policy.containment is not None
+                    assert measured[1] >= policy.containment
+            if row["row"] == "pair":
+                continue
+            assert row["other_doc_id"] in kept
+            assert row["kept"] == (row["doc_id"] == row["other_doc_id"])
+            if not row["kept"]:
+                assert all(one[name] == other[name] for name in (*BOUNDARY, "fields"))
+                assert row["relation"] in ("exact", "near", "version")
+                assert row["jaccard"] is None or row["jaccard"] >= policy.threshold or row["relation"] == "version"
+        shuffled = list(documents.values())
+        chance.shuffle(shuffled)
+        assert judged(*shuffled, policy=policy, protected=("product",)) == rows
+
+    @given(DOCUMENTS, st.lists(POLICIES, max_size=3))
+    @settings(max_examples=30)
+    def test_survivors_are_those_of_the_verdicts(self, found: list[dict[str, Any]], policies: list[DedupPolicy]) -> None:
+        documents = [document(f"d{n:02}", **values) for n, values in enumerate(found)]
+        expected = [
+            {r["doc_id"]: r["other_doc_id"] for r in judged(*documents, policy=policy, protected=("product",)) if r["row"] == "document"}
+            for policy in policies
+        ]
+        assert list(survivors(documents, policies, ["product"])) == expected
+
+
 class TestRows:
     def test_rows_hold_the_columns_and_the_key_of_the_contract(self) -> None:
         table = TABLES["near_duplicates"]
@@ -314,6 +377,12 @@ class TestRows:
         with pytest.raises(ValueError, match="no verdict on c"):
             unique_documents(documents, near_duplicates(documents[:2], POLICY, []))
 
+    def test_the_columns_that_are_read_hold_all_that_a_filter_may_name(self) -> None:
+        assert set(FILTER_COLUMNS) <= set(READ_COLUMNS) <= {f.name for f in TABLES["documents"].schema}
+        documents = [document("a", LONG, tenant="x"), document("b", LONG, tenant="x"), document("c", LONG, locale="nl-NL")]
+        narrow = [{name: d[name] for name in READ_COLUMNS} for d in documents]
+        assert judged(*narrow, protected=("locale",)) == judged(*documents, protected=("locale",))
+
     def test_the_policy_mirrors_the_settings(self) -> None:
         values = Dedup().model_dump()
         assert DedupPolicy(**{name: values[name] for name in POLICY.__dataclass_fields__}) == POLICY
@@ -327,7 +396,7 @@ class TestStore:
         cold = near_duplicates(documents, POLICY, [], store, lambda done, total: seen.append((done, total)))
         assert seen == [(n, 5) for n in range(1, 6)]
         assert store.written == 5
-        monkeypatch.setattr(dedup, "_signature", None)
+        monkeypatch.setattr(minhash, "minima", lambda sets, permutations: iter(()))
         assert near_duplicates(documents, POLICY, [], store) == cold
         assert store.written == 5
 
@@ -343,67 +412,19 @@ class TestStore:
         assert near_duplicates(documents, POLICY, [], store) == cold
 
 
-class TestQuality:
-    @staticmethod
-    def label(one: str, other: str, value: str, annotator: str = "x") -> dict[str, Any]:
-        return {"kind": "duplicate", "doc_id": one, "other_doc_id": other, "value": value, "annotator": annotator}
-
-    def sweep(self, *labels: dict[str, Any]) -> dict[tuple[int, float], dict[str, Any]]:
-        documents = [
-            document("a", MARS), document("b", MARS.replace(".", "!")), document("c", "Curiosity rover landed on Mars in 2012."),
-            document("d", MARS.replace("two", "2")), document("f", "", status="failed"),
-        ]  # fmt: skip
-        rows = dedup_quality(documents, list(labels), POLICY, (64, 128), (0.6, 0.95))
-        assert all(list(row) == TABLES["dedup_quality"].columns for row in rows)
-        return {(row["permutations"], row["threshold"]): row for row in rows}
-
-    def test_each_point_is_measured_on_the_labelled_pairs(self) -> None:
-        # True similarities: a-b .943, a-d and b-d under .8 but over .6, a-c nearly none.
-        assert 0.6 < set_jaccard(MARS, MARS.replace("two", "2")) < 0.8
-        rows = self.sweep(
-            self.label("a", "b", "yes"), self.label("a", "d", "no"), self.label("a", "c", "no"), self.label("b", "c", "yes"),
-            self.label("a", "f", "yes"),
-        )  # fmt: skip
-        assert sorted(rows) == [(64, 0.6), (64, 0.95), (128, 0.6), (128, 0.8), (128, 0.95)]
-        assert [key for key, row in rows.items() if row["used"]] == [(128, 0.8)]
-        loose, used, strict = rows[128, 0.6], rows[128, 0.8], rows[128, 0.95]
-        assert (loose["precision"], loose["recall"], loose["false_merge_rate"], loose["missed_merge_rate"]) == (0.5, 0.5, 0.5, 0.5)
-        assert (used["precision"], used["recall"], used["false_merge_rate"], used["missed_merge_rate"]) == (1.0, 0.5, 0.0, 0.5)
-        assert (strict["precision"], strict["precision_lower"], strict["recall"]) == (None, None, 0.0)
-        exact = binomtest(1, 2).proportion_ci(0.95, "exact")
-        assert (loose["recall_lower"], loose["recall_upper"]) == pytest.approx((exact.low, exact.high))
-        assert used["false_merge_rate_upper"] > 0
-        assert {row["labelled_pairs"] for row in rows.values()} == {4}
-        assert {row["status"] for row in rows.values()} == {"scored"}
-        assert used["bands"] == bands(128, 0.8)[0]
-
-    def test_annotators_are_heard_by_majority_and_a_tie_leaves_the_pair_out(self) -> None:
-        rows = self.sweep(
-            self.label("a", "b", "yes", "1"), self.label("b", "a", "yes", "2"), self.label("a", "b", "no", "3"),
-            self.label("a", "c", "yes", "1"), self.label("a", "c", "no", "2"),
-        )  # fmt: skip
-        assert (rows[128, 0.8]["labelled_pairs"], rows[128, 0.8]["recall"]) == (1, 1.0)
-
-    def test_without_a_labelled_pair_nothing_is_measured(self) -> None:
-        for row in self.sweep().values():
-            assert (row["status"], row["reason"], row["recall"], row["labelled_pairs"]) == ("not_applicable", "no_pairs", None, 0)
-
-
-def test_a_hundred_and_fifty_documents_of_1500_words_are_compared_in_seconds() -> None:
-    random.seed(9)
-    words = ["".join(random.choice("bcdlmnrst") + random.choice("aeiou") for _ in range(random.randint(1, 4))) for _ in range(3_000)]
-    documents = [document(f"d{n:03}", " ".join(random.choice(words) for _ in range(1_500))) for n in range(147)]
+def test_one_changed_text_among_many_costs_one_signature() -> None:
+    chance = random.Random(9)
+    words = ["".join(chance.choice("bcdlmnrst") + chance.choice("aeiou") for _ in range(chance.randint(1, 4))) for _ in range(3_000)]
+    documents = [document(f"d{n:03}", " ".join(chance.choice(words) for _ in range(1_500))) for n in range(147)]
     documents += [document(f"e{n}", documents[n]["text"] + " tail") for n in range(3)]
     store = Store()
-    started = time.perf_counter()
     cold = near_duplicates(documents, POLICY, ["locale"], store)
-    between = time.perf_counter()
-    warm = near_duplicates(documents, POLICY, ["locale"], store)
-    ended = time.perf_counter()
     assert sorted(pairs(cold)) == [(f"d{n:03}", f"e{n}") for n in range(3)]
-    assert warm == cold
-    assert between - started < 15
-    assert ended - between < (between - started) / 3
+    assert store.written == 150
+    documents[0] = document("d000", documents[0]["text"] + " end")
+    warm = near_duplicates(documents, POLICY, ["locale"], store)
+    assert store.written == 151
+    assert warm == near_duplicates(documents, POLICY, ["locale"])
 
 
 SIGNATURES = Store()

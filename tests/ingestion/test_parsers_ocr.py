@@ -12,7 +12,7 @@ from PIL import Image
 from rapidfuzz.distance import Levenshtein
 
 from ingestion.media_types import PDF
-from ingestion.parsers import ocr
+from ingestion.parsers import ocr, ocr_pages
 from ingestion.parsers.elements import Element, Parsed, ParseFailure, ParseOptions
 
 pytest.importorskip("rapidocr", reason="the extra [ocr] is not installed")
@@ -122,18 +122,7 @@ def test_a_picture_over_the_pixel_limit_is_too_large_before_it_is_decoded(tmp_pa
 def test_transparent_pictures_are_put_on_white_paper(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     Image.new("RGBA", (40, 20), (0, 0, 0, 0)).save(path)
-    ((pixels, points),) = ocr._frames(path, ParseOptions())
+    ((_, pixels, points),) = ocr_pages._frames(path, ParseOptions())
     assert pixels.shape == (20, 40, 3)
     assert int(pixels.min()) == 255
     assert points == 72 / 96
-
-
-@pytest.mark.reference
-def test_a_published_page_lying_on_its_side_is_read_without_an_error(shared: Path) -> None:
-    """phototest: CER 0 is what tesseract 5 reaches on it."""
-    folder = shared / "tesseract_test" / "testing"
-    gold = " ".join((folder / "phototest.txt").read_text().split())
-    parsed = ocr.parse(folder / "phototest-rotated-R.png", "image/png", ParseOptions())
-    text = " ".join(" ".join(element.text for element in parsed.elements).split())
-    assert Levenshtein.distance(text, gold) == 0
-    assert parsed.notes[-1] == "page 1 was turned by 90 degrees counter-clockwise"

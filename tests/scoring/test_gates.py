@@ -206,3 +206,21 @@ def test_dedup_is_judged_at_the_setting_in_force() -> None:
     ]
     (found,) = judged({"source": "dedup_quality", "metric": "recall", "at_least": 0.9}, {None: table("dedup_quality", rows)})
     assert (found["value"], found["questions"], found["decision"], found["scope"]) == (0.7, 20, "FAIL", "corpus")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "quotations", "metric", "decision"),
+    [
+        (0, 4, "evidence_loss", "FAIL"),
+        (20, 0, "evidence_loss", "INSUFFICIENT_EVIDENCE"),
+        (0, 4, "missed_merge_rate", "INSUFFICIENT_EVIDENCE"),
+    ],
+)
+def test_evidence_lost_to_a_merge_is_judged_on_quotations_and_rates_on_pairs(
+    pairs: int, quotations: int, metric: str, decision: str
+) -> None:
+    row = complete("dedup_quality", permutations=64, bands=16, threshold=0.8, labelled_pairs=pairs, merged_quotations=quotations,
+                   lost_quotations=quotations // 2, evidence_loss=0.5 if quotations else None, evidence_loss_lower=0.1,
+                   evidence_loss_upper=0.9, missed_merge_rate=0.5 if pairs else None, used=True, status="scored")  # fmt: skip
+    (found,) = judged({"source": "dedup_quality", "metric": metric, "at_most": 0.0}, {None: table("dedup_quality", [row])})
+    assert (found["decision"], found["questions"]) == (decision, quotations if decision == "FAIL" else 0)

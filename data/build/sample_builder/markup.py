@@ -198,6 +198,31 @@ def table_html(block: Block) -> str:
     )
 
 
+def reference_markdown(blocks: Sequence[Block]) -> str:
+    """Blocks as a transcript in Markdown: headings, lists and tables marked as what they are."""
+    parts: list[str] = []
+    above = ""
+    for block in blocks:
+        text = block.text.replace(SOFT_HYPHEN, "")
+        if block.kind == "heading":
+            parts.append(f"{'#' * block.level} {text}")
+        elif block.kind in ("bullet", "number"):
+            item = f"- {text}" if block.kind == "bullet" else f"{block.number}. {text}"
+            if above == block.kind:
+                parts[-1] += f"\n{item}"
+            else:
+                parts.append(item)
+        elif block.kind == "table":
+            head, *body = ["| " + " | ".join(row) + " |" for row in block.rows]
+            parts.append("\n".join([head, "|" + "---|" * len(block.rows[0]), *body]))
+        elif block.kind == "callout":
+            parts.append(f"> {text}")
+        elif block.kind != "pagebreak":
+            parts.append(text)
+        above = block.kind
+    return "\n\n".join(parts) + "\n"
+
+
 def read_document(file: Path) -> Document:
     """A content file with every rendition its header asks for. Raises ContentError for an edit that changes nothing."""
     text = file.read_text(encoding="utf-8")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import yaml
 
+from ingestion.references import read_markdown
 from sample_builder import broken, pdf, plainfiles, questions, scan, web, word
-from sample_builder.markup import ContentError, Document, Rendition, block_text, load_yaml, read_document, table_html
+from sample_builder.markup import ContentError, Document, Rendition, block_text, load_yaml, read_document, reference_markdown, table_html
 
 BUILT = ("corpus", "golden", "references", "labels")
 PAPER = ("pdf", "scan")
@@ -46,9 +47,23 @@ def flowing_text(rendition: Rendition) -> str:
     return "\n".join(lines) + "\n"
 
 
+def marked_transcript(rendition: Rendition, pages: list[str]) -> str | None:
+    """The transcript in Markdown, where that says the same text in the same order; None where it does not (pages, notes, figures)."""
+    if rendition.format not in ("html", "docx", "pdf") or "pages" in rendition.references:
+        return None
+    markup = reference_markdown(rendition.blocks)
+    expected = "".join(pages) if rendition.format in PAPER else flowing_text(rendition)
+    # A reader of a page types the number of an item, and so does Markdown; on the web a list numbers itself.
+    numbered = " ".join(block_text(block) for block in rendition.blocks if block.kind != "pagebreak")
+    told = read_markdown(markup)[0].split()
+    return markup if told in (expected.split(), numbered.split()) else None
+
+
 def references(rendition: Rendition, pages: list[str]) -> dict[str, str]:
     """Reference files the header asks for, by path below references/: text, pages, tables."""
     out: dict[str, str] = {}
+    if "text" in rendition.references and (marked := marked_transcript(rendition, pages)):
+        return {f"text/{rendition.doc_id}.md": marked}
     if "text" in rendition.references:
         out[f"text/{rendition.doc_id}.txt"] = "".join(pages) if rendition.format in PAPER else flowing_text(rendition)
     if "pages" in rendition.references:
