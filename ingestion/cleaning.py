@@ -1,6 +1,7 @@
-"""From parsed elements to a document's canonical text with exact spans, and how good that text is against human labels.
+"""From parsed elements to a document's canonical text with exact spans.
 
-What a parser read is taken as it is: nothing here opens a file. What counts as the same document is `dedup`'s affair.
+What a parser read is taken as it is: nothing here opens a file. How good the text is says `cleaning_quality`; what counts as the same
+document is `dedup`'s affair.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ import html
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from math import ceil
 from typing import Any, Final, Literal
 
-from ingestion import evidence, language, pii, titles
-from ingestion.rates import clopper_pearson
+from ingestion import characters, evidence, language, pii, titles
 
 SEPARATOR: Final = "\n\n"
 SHORT_TEXT: Final = 100
@@ -79,9 +79,6 @@ _SOFT_BREAK: Final = re.compile("\u00ad[^\\S\n]*\n[^\\S\n]*")
 _BROKEN_WORD: Final = re.compile(r"([^\W_]+)[-\u2010][^\S\n]*\n[^\S\n]*([^\W_]+)")
 _CONJUNCTIONS: Final = frozenset({"and", "or", "to", "en", "of", "und", "oder", "bzw", "sowie", "bis"})
 _HYPHENATED: Final = re.compile(r"[^\W_]+-[^\W_]+")
-# Greek letters that stand for themselves in formulas (mu, alpha, delta) are left out: only look-alikes of Latin letters count.
-_FOREIGN: Final = "\u0400-\u04ff\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf"
-_MIXED_SCRIPT: Final = re.compile(rf"[A-Za-z\u00c0-\u024f][{_FOREIGN}]|[{_FOREIGN}][A-Za-z\u00c0-\u024f]")
 
 
 def _without_invisible(text: str) -> tuple[str, int]:
@@ -415,7 +412,7 @@ def _cleaned(element: _Element, policy: CleaningPolicy, findings: _Findings) -> 
         canonical, compatible = unicodedata.normalize("NFC", text), unicodedata.normalize("NFKC", text)
         # White space is tidied in any case, so a no-break space is no drift.
         findings.drift |= compatible.split() != canonical.split()
-        findings.mixed_script |= _MIXED_SCRIPT.search(canonical) is not None
+        findings.mixed_script |= any(found.kind == "mixed_script" for found in characters.find(canonical))
         text = compatible if policy.unicode_form == "NFKC" else canonical
     text = _tidy_space(text, keep_lines=element.category in _KEEPS_LINES, code=code)
     path = [line for heading in element.heading_path if (line := _clean_line(heading, policy.unicode_form))]
@@ -498,214 +495,3 @@ def clean_document(
         "text_sha256": hashlib.sha256(text.encode()).hexdigest(),
         "elements": spans,
     }
-
-
-# -------------------------------------------------------------------------------------------------------------- quality
-def _measure(measure: str, scope: str, detail: str | None = None) -> dict[str, Any]:
-    return {
-        "measure": measure,
-        "scope": scope,
-        "value": None,
-        "numerator": None,
-        "denominator": None,
-        "lower": None,
-        "upper": None,
-        "status": "not_applicable",
-        "reason": "no_labels",
-        "detail": detail,
-    }
-
-
-def _rate(measure: str, scope: str, numerator: int, denominator: int, detail: str | None = None) -> dict[str, Any]:
-    """A rate with its exact interval; not applicable where nothing was labelled."""
-    row = _measure(measure, scope, detail)
-    if not denominator:
-        return row
-    lower, upper = clopper_pearson(numerator, denominator)
-    return row | {
-        "value": numerator / denominator,
-        "numerator": float(numerator),
-        "denominator": float(denominator),
-        "lower": lower,
-        "upper": upper,
-        "status": "scored",
-        "reason": None,
-    }
-
-
-def _ratio(measure: str, scope: str, numerator: float, denominator: float, detail: str | None = None) -> dict[str, Any]:
-    """A ratio of amounts that are no independent trials, so without an interval."""
-    row = _measure(measure, scope, detail)
-    if not denominator:
-        return row
-    return row | {
-        "value": numerator / denominator,
-        "numerator": float(numerator),
-        "denominator": float(denominator),
-        "status": "scored",
-        "reason": None,
-    }
-
-
-def _listed(problem: str, entries: Iterable[tuple[str, str | None]], skipped: int = 0) -> str | None:
-    """Readable detail: the cases behind a loss, at most twenty, and labels left out because their document failed."""
-    cases = sorted({": ".join(filter(None, (doc_id, " ".join((text or "").split())[:80]))) for doc_id, text in entries})
-    more = f"; and {len(cases) - 20} more" if len(cases) > 20 else ""
-    parts = [f"{problem}: {'; '.join(cases[:20])}{more}"] if cases else []
-    if skipped:
-        parts.append(f"{skipped} labels on documents without canonical text are not counted")
-    return ". ".join(parts) or None
-
-
-_CONTENT: Final = frozenset({"content", "no"})
-
-
-def _boilerplate(documents: Mapping[str, Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    usable = [label for label in labels if label["doc_id"] in documents and label["quotation"]]
-    skipped = len(labels) - len(usable)
-    stands: list[tuple[Mapping[str, Any], bool, bool]] = []
-    for label in usable:
-        document = documents[label["doc_id"]]
-        in_text = evidence.locate(label["quotation"], document["text"]) is not None
-        out = not in_text and any(evidence.locate(label["quotation"], entry["text"]) for entry in document["removed"])
-        stands.append((label, in_text, out))
-    rows = []
-    classes = sorted({documents[label["doc_id"]]["doc_class"] for label in usable})
-    for scope, doc_class in [("all", None), *((f"class={name}", name) for name in classes)]:
-        part = [s for s in stands if doc_class is None or documents[s[0]["doc_id"]]["doc_class"] == doc_class]
-        noise = [s for s in part if s[0]["value"] not in _CONTENT]
-        left = [(label["doc_id"], label["quotation"]) for label, in_text, _ in noise if in_text]
-        removed = [label for label, _, out in part if out]
-        wrong = [(label["doc_id"], label["quotation"]) for label in removed if label["value"] in _CONTENT]
-        missed = skipped if doc_class is None else 0
-        lost, kept = _listed("content removed", wrong, missed), _listed("boilerplate left", left, missed)
-        rows += [
-            _rate("boilerplate_precision", scope, len(removed) - len(wrong), len(removed), lost),
-            _rate("boilerplate_recall", scope, len(noise) - len(left), len(noise), kept),
-        ]
-    return rows
-
-
-def _languages(documents: Mapping[str, Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    usable = [label for label in labels if label["doc_id"] in documents]
-    skipped = len(labels) - len(usable)
-    pairs = [(label["value"], documents[label["doc_id"]]["language"], label["doc_id"]) for label in usable]
-    wrong = [(doc_id, f"{gold} read as {read}") for gold, read, doc_id in pairs if gold != read]
-    rows = [
-        _rate("language_accuracy", "all", len(pairs) - len(wrong), len(pairs), _listed("wrong", wrong, skipped)),
-    ]
-    for name in sorted({gold for gold, _, _ in pairs} | {read for _, read, _ in pairs}):
-        scope = f"language={name}"
-        gold_count = sum(gold == name for gold, _, _ in pairs)
-        read_count = sum(read == name for _, read, _ in pairs)
-        right = sum(gold == read == name for gold, read, _ in pairs)
-        rows += [
-            _rate("language_accuracy", scope, right, gold_count),
-            _rate("language_precision", scope, right, read_count),
-            _ratio("language_f1", scope, 2 * right, gold_count + read_count),
-            _rate("language_share", scope, gold_count, len(pairs)),
-        ]
-    return rows
-
-
-def _key(value: str) -> str:
-    return "".join(c for c in value.casefold() if c.isalnum())
-
-
-def _is_masked(document: Mapping[str, Any]) -> bool:
-    """Whether the text is the masked one: every span, moved along by the masks before it, holds its mask."""
-    shift = 0
-    for span in document["pii"]:
-        token = f"[{span['type'].upper()}]"
-        start = span["start"] + shift
-        if document["text"][start : start + len(token)] != token:
-            return False
-        shift += len(token) - (span["end"] - span["start"])
-    return bool(document["pii"])
-
-
-def _personal_data(documents: Mapping[str, Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    usable = [label for label in labels if label["doc_id"] in documents]
-    skipped = len(labels) - len(usable)
-    gold: dict[str, set[tuple[str, str]]] = {label["doc_id"]: set() for label in usable}
-    shown: dict[tuple[str, str, str], str] = {}
-    for label in usable:
-        if label["value"] != "none" and label["quotation"]:
-            gold[label["doc_id"]].add((label["value"], _key(label["quotation"])))
-            shown[label["doc_id"], label["value"], _key(label["quotation"])] = label["quotation"]
-    hits: Counter[str] = Counter()
-    wanted: Counter[str] = Counter()
-    found: Counter[str] = Counter()
-    true: Counter[str] = Counter()
-    missed: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
-    invented: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
-    for doc_id, values in gold.items():
-        document = documents[doc_id]
-        text = document["text"]
-        masked = _is_masked(document)
-        spans = set() if masked else {(s["type"], _key(text[s["start"] : s["end"]])) for s in document["pii"]}
-        for kind, value in sorted(values):
-            wanted[kind] += 1
-            quotation = shown[doc_id, kind, value]
-            caught = evidence.locate(quotation, text) is None if masked else (kind, value) in spans
-            hits[kind] += caught
-            if not caught:
-                missed[kind].append((doc_id, quotation))
-        # What stood under a mask is not kept, so a masked document cannot say which finding was wrong.
-        for kind, value in sorted(spans):
-            found[kind] += 1
-            true[kind] += (kind, value) in values
-            if (kind, value) not in values:
-                invented[kind].append((doc_id, value))
-    kinds = sorted(set(wanted) | set(found))
-    rows = []
-    for kind in kinds:
-        scope = f"type={kind}"
-        rows.append(_rate("pii_precision", scope, true[kind], found[kind], _listed("not labelled", invented[kind], skipped)))
-        rows.append(_rate("pii_recall", scope, hits[kind], wanted[kind], _listed("missed", missed[kind], skipped)))
-    return rows or [_measure("pii_precision", "all"), _measure("pii_recall", "all")]
-
-
-def _shares(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    rows = []
-    for flag in FLAGS:
-        flagged = [d["doc_id"] for d in documents if flag in d["flags"]]
-        detail = _listed("flagged", ((doc_id, None) for doc_id in flagged))
-        rows.append(_rate(f"flagged_{flag}", "all", len(flagged), len(documents), detail))
-    classes = sorted({d["doc_class"] for d in documents})
-    for scope, doc_class in [("all", None), *((f"class={name}", name) for name in classes)]:
-        part = [d for d in documents if doc_class is None or d["doc_class"] == doc_class]
-        removed = sum(len(entry["text"]) for d in part for entry in d["removed"])
-        kept = sum(len(d["text"]) for d in part)
-        by_rule: Counter[str] = Counter()
-        for d in part:
-            by_rule.update({entry["rule"]: len(entry["text"]) for entry in d["removed"]})
-        detail = ", ".join(f"{rule}: {count}" for rule, count in sorted(by_rule.items())) or None
-        rows.append(_ratio("removed_share", scope, removed, removed + kept, detail))
-    return rows
-
-
-def cleaning_quality(documents: list[dict[str, Any]], labels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `cleaning_quality`: how good the canonical texts are against human labels, and what the checks saw.
-
-    - `boilerplate_precision`: of the labelled quotations that were removed, how many are boilerplate (value `content`
-      or `no` protects a quotation); `boilerplate_recall`: of those labelled boilerplate, how many are out of the text.
-    - `language_accuracy` over all and by language, `language_precision`, `language_f1`, and `language_share` of the
-      labelled mix, which the others are to be read beside.
-    - `pii_precision` and `pii_recall` by type, on distinct values, at the one operating point that `pii` describes; never
-      pooled. A document with any PII label counts as fully labelled, with value `none` as one that holds none; documents
-      without are in neither figure.
-    - `flagged_*`: share of documents with a flag. `removed_share`: removed over all characters.
-
-    Rates hold a 95% Clopper-Pearson interval; F1 and shares of characters are no binomial rates and hold none. Without
-    labels a measure is `not_applicable`, reason `no_labels`. Only documents with status `ok` are measured.
-    """
-    good = sorted((d for d in documents if d["status"] == "ok"), key=lambda d: d["doc_id"])
-    by_id = {d["doc_id"]: d for d in good}
-    judged: dict[str, Callable[..., list[dict[str, Any]]]] = {
-        "boilerplate": _boilerplate,
-        "language": _languages,
-        "pii": _personal_data,
-    }
-    rows = [row for kind, measure in judged.items() for row in measure(by_id, [x for x in labels if x["kind"] == kind])]
-    return sorted([*rows, *_shares(good)], key=lambda row: (row["measure"], row["scope"]))

@@ -29,10 +29,11 @@ FOUND_TEXT_LIMIT: Final = 300
 SHORTEST_ALIGNED: Final = 8
 """Folded characters below which a quotation is only found word for word: one edit in less makes another word of it."""
 
-# Characters that show nothing: soft hyphen, zero width, joiners, bidirectional controls, variation selectors, BOM, tags.
+# Characters that show nothing (Default_Ignorable_Code_Point): soft hyphen, zero width, joiners, bidirectional controls, variation
+# selectors, BOM, tags.
 INVISIBLE: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 DASHES: Final = "\\-\u2010-\u2015\u2212\ufe58\ufe63\uff0d"
 _QUOTES: Final = {

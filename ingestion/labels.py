@@ -1,7 +1,7 @@
 """What people checked by hand: reference transcripts and tables (`references/`), and quality labels (`labels/`).
 
 What belongs here: reading those folders into rows, and refusing what cannot be used with file, line and mend. What does not:
-comparing anything with them (`transcripts`, `tables`, `cleaning`, `dedup`).
+comparing anything with them (`transcripts`, `tables`, `cleaning_quality`, `dedup`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ KINDS: dict[str, tuple[str, ...]] = {
     "duplicate": ("other_document",),
     "cut": ("quotation",),
     "judgment": ("question", "answer"),
+    "title": (),
+    "heading": ("quotation",),
+    "heading_path": ("quotation",),
+    "entity": ("quotation",),
+    "relation": ("quotation", "other_quotation"),
 }
 """Kinds of label, each with the fields it needs beside `kind`, `document` and `value`."""
 
@@ -32,12 +37,26 @@ VALUES: dict[str, tuple[str, ...]] = {
     "boilerplate": ("yes", "no", "boilerplate", "content"),
     "duplicate": ("yes", "no"),
     "cut": ("yes", "no"),
+    "heading": ("1", "2", "3", "4", "5", "6"),
 }
-"""Values that a kind allows; a language is an ISO 639-1 code, a PII type `none` says that the document holds none."""
+"""Values that a kind allows. A language is an ISO 639-1 code, a heading's value its level, a path the headings above a passage, parted
+by ` > `; PII, entity and relation have their type, where `none` says that the document holds none."""
 
-FIELDS = ("kind", "document", "other_document", "quotation", "value", "annotator", "question", "answer")
+FIELDS = (
+    "kind", "document", "other_document", "quotation", "other_quotation", "occurrence", "value", "annotator", "source", "question",
+    "answer",
+)  # fmt: skip
 
-_JUDGED = ("kind", "doc_id", "other_doc_id", "quotation", "annotator", "question_id", "answer")
+_OF_KINDS: dict[str, tuple[str, ...]] = {
+    "other_document": ("duplicate",),
+    "other_quotation": ("relation",),
+    "occurrence": ("entity",),
+    "source": ("entity", "relation"),
+}
+_NONE = ("pii", "entity", "relation")
+_JUDGED = (
+    "kind", "doc_id", "other_doc_id", "quotation", "other_quotation", "occurrence", "annotator", "source", "question_id", "answer",
+)  # fmt: skip
 _PAGE = re.compile(r"(?P<doc>.+)\.p(?P<number>\d+)", re.S)
 _TABLE = re.compile(r"(?P<doc>.+)\.t(?P<number>\d+)", re.S)
 _LANGUAGE = re.compile(r"[a-z]{2}")
@@ -127,10 +146,11 @@ def _marked(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_labels(folder: Path, doc_ids: Collection[str]) -> list[dict[str, Any]]:
-    """Rows of `quality_labels` from `labels/*.jsonl`, in order of label_id. An absent folder gives no rows.
+    """Rows of `quality_labels` from `labels/**/*.jsonl`, in order of label_id. An absent folder gives no rows.
 
-    One object a line: kind, document, value, and where the kind needs them other_document, quotation, question, answer;
-    annotator is free. The documents of a pair are put in order, so a pair is one label whichever way round it was written.
+    One object a line: kind, document, value, and where the kind needs them other_document, quotation, other_quotation, question, answer;
+    annotator is free. A `source` makes an entity or relation the prediction of that tool; `occurrence` says which of several mentions
+    an entity is, from 1. The documents of a pair are put in order, so a pair is one label whichever way round it was written.
     Raises LabelError with every problem found.
     """
     known = set(doc_ids)
@@ -158,7 +178,7 @@ def read_labels(folder: Path, doc_ids: Collection[str]) -> list[dict[str, Any]]:
                 continue
             if other := rows.get(row["label_id"]):
                 problems.append(f"{where}: repeats the label at {folder.name}/{other['file']}:{other['line']}; remove one")
-            elif (other := verdicts.setdefault(tuple(row[name] for name in _JUDGED), row)) is not row:
+            elif (other := verdicts.setdefault(_judged(row), row)) is not row:
                 problems.append(
                     f"{where}: says {row['value']!r} of what {folder.name}/{other['file']}:{other['line']} calls {other['value']!r}; "
                     "keep one, or name two annotators"
@@ -167,6 +187,11 @@ def read_labels(folder: Path, doc_ids: Collection[str]) -> list[dict[str, Any]]:
     if problems:
         raise LabelError("\n".join(problems))
     return [rows[label_id] for label_id in sorted(rows)]
+
+
+def _judged(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What one verdict is on. Two things may stand in several relations, and one name for several things."""
+    return (*(row[name] for name in _JUDGED), row["value"] if row["kind"] in ("entity", "relation") else None)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -187,6 +212,10 @@ def _label(line: str, known: set[str], file: str, number: int) -> dict[str, Any]
     for name, value in raw.items():
         if name not in FIELDS:
             raise ValueError(f"unknown field {name!r}; known: {', '.join(FIELDS)}")
+        if name == "occurrence" and isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            continue
+        if name == "occurrence" and value is not None:
+            raise ValueError(f"field 'occurrence' must be a whole number from 1, not {json.dumps(value)}")
         if value is not None and not isinstance(value, str):
             raise ValueError(f"field {name!r} must be text, not {json.dumps(value)}")
         if value is not None and not value.strip():
@@ -195,10 +224,13 @@ def _label(line: str, known: set[str], file: str, number: int) -> dict[str, Any]
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r} is not known; known: {', '.join(KINDS)}")
     for name in ("document", "value", *KINDS[kind]):
-        if not raw.get(name) and not (kind == "pii" and name == "quotation" and raw.get("value") == "none"):
+        if not raw.get(name) and not (kind in _NONE and "quotation" in name and raw.get("value") == "none"):
             raise ValueError(f"a label of kind {kind!r} needs the field {name!r}")
-    if raw.get("other_document") and kind != "duplicate":
-        raise ValueError(f"field 'other_document' means nothing for kind {kind!r}; leave it out")
+    for name, kinds in _OF_KINDS.items():
+        if raw.get(name) and kind not in kinds:
+            raise ValueError(f"field {name!r} means nothing for kind {kind!r}; leave it out")
+    if raw.get("annotator") and raw.get("source"):
+        raise ValueError("a label is a person's (annotator) or a tool's prediction (source); leave one out")
     documents = [unicodedata.normalize("NFC", raw[name]) for name in ("document", "other_document") if raw.get(name)]
     for doc_id in documents:
         if doc_id not in known:
@@ -215,8 +247,11 @@ def _label(line: str, known: set[str], file: str, number: int) -> dict[str, Any]
         "doc_id": documents[0],
         "other_doc_id": documents[1] if len(documents) == 2 else None,
         "quotation": raw.get("quotation"),
+        "other_quotation": raw.get("other_quotation"),
+        "occurrence": raw.get("occurrence"),
         "value": raw["value"],
         "annotator": raw.get("annotator"),
+        "source": raw.get("source"),
         "question_id": raw.get("question"),
         "answer": raw.get("answer"),
     }

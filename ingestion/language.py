@@ -33,6 +33,11 @@ def _sample(text: str) -> str:
     return f"{text[:_SAMPLE]} {text[middle : middle + _SAMPLE]}"
 
 
+def enough(text: str) -> bool:
+    """Whether a text has the letters it takes to tell its language."""
+    return sum(1 for _ in zip(range(FEWEST_LETTERS), _LETTERS.finditer(text), strict=False)) == FEWEST_LETTERS
+
+
 def identify(text: str, languages: tuple[str, ...] = ()) -> tuple[str, float]:
     """The text's language (ISO 639-1) and the model's normalised probability, by py3langid.
 
@@ -40,7 +45,7 @@ def identify(text: str, languages: tuple[str, ...] = ()) -> tuple[str, float]:
     says nothing about a text that is in none of them.
     """
     sample = _sample(text)
-    if sum(1 for _ in zip(range(FEWEST_LETTERS), _LETTERS.finditer(sample), strict=False)) < FEWEST_LETTERS:
+    if not enough(sample):
         return UNDETERMINED, 0.0
     language, probability = _identifier(languages).classify(sample)
     return str(language), float(probability)

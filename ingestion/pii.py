@@ -41,6 +41,9 @@ _PHONE_NAMED: Final = re.compile(
     r"[^\n\d]{0,30}$",
     re.IGNORECASE,
 )
+_PHONE_NAMED_BEHIND: Final = re.compile(
+    r"[ -]{1,2}\(?(?:phone|tele?(?:f|ph)o+ne?|tel|mobile|mobiel|mobil|handy|gsm|fax|office|kantoor|büro)\b", re.IGNORECASE
+)
 _NORTH_AMERICAN: Final = re.compile(r"(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])\d{3}[ .-]\d{4}(?: ?(?:x|ext\.? ?)\d+)?")
 _DATE: Final = re.compile(r"[0-3]?\d[-./ ][01]?\d[-./ ](?:19|20)\d\d(?!\d)|(?:19|20)\d\d[-./ ][01]?\d[-./ ][0-3]?\d(?!\d)")
 
@@ -79,7 +82,7 @@ def _iban_length(candidate: str) -> int | None:
     return None if candidate[end : end + 1].isalnum() else end
 
 
-def _is_address(value: str, before: str) -> bool:
+def _is_address(value: str, before: str, _: str) -> bool:
     try:
         address = ipaddress.ip_address(value)
     except ValueError:
@@ -93,11 +96,11 @@ def _is_address(value: str, before: str) -> bool:
     return not (address.is_loopback or address.is_unspecified or address.is_multicast)
 
 
-def _is_phone(value: str, before: str) -> bool:
+def _is_phone(value: str, before: str, behind: str) -> bool:
     """Whether a run of digits is a telephone number.
 
     The operating point: an international prefix, a trunk 0 in groups of at least two digits (or the ten digits of a mobile
-    number), or North American grouping; any other grouping only behind a word such as "phone".
+    number), or North American grouping; any other grouping only behind a word such as "phone", or right before "fax" or "office".
     """
     number = re.sub(r" ?(?:x|ext).*", "", value)
     digits = _digits(number)
@@ -114,7 +117,7 @@ def _is_phone(value: str, before: str) -> bool:
     if digits[0] == "0" and digits[1] != "0" and 9 <= len(digits) <= 12:
         mobile = len(digits) <= 11 and digits.startswith(("06", "07", "015", "016", "017"))
         return mobile or (grouped and len(first) >= 2)
-    return 7 <= len(digits) <= 13 and _PHONE_NAMED.search(before) is not None
+    return 7 <= len(digits) <= 13 and bool(_PHONE_NAMED.search(before) or _PHONE_NAMED_BEHIND.match(behind))
 
 
 def find(text: str) -> list[dict[str, Any]]:
@@ -131,10 +134,11 @@ def find(text: str) -> list[dict[str, Any]]:
             taken.append((start, end))
             found.append({"type": kind, "start": start, "end": end})
 
-    def scan(kind: str, pattern: re.Pattern[str], accepts: Callable[[str, str], bool] | None = None) -> None:
+    def scan(kind: str, pattern: re.Pattern[str], accepts: Callable[[str, str, str], bool] | None = None) -> None:
         for match in pattern.finditer(text):
-            if accepts is None or accepts(match[0], text[max(match.start() - 40, 0) : match.start()]):
-                add(kind, match.start(), match.end())
+            start, end = match.span()
+            if accepts is None or accepts(match[0], text[max(start - 40, 0) : start], text[end : end + 20]):
+                add(kind, start, end)
 
     if "@" in text:
         scan("email", _EMAIL)
@@ -143,10 +147,10 @@ def find(text: str) -> list[dict[str, Any]]:
         candidate = _IBAN.match(text, begin.start())
         if candidate and (length := _iban_length(candidate[0])):
             add("iban", begin.start(), begin.start() + length)
-    scan("credit_card", _DIGITS, lambda value, _: bool(_CARD.fullmatch(_digits(value))) and luhn(_digits(value)))
+    scan("credit_card", _DIGITS, lambda value, *_: bool(_CARD.fullmatch(_digits(value))) and luhn(_digits(value)))
     scan("ssn", _SSN)
     if _BSN_NAMED.search(text):
-        scan("bsn", _BSN, lambda value, _: eleven_proof(_digits(value)))
+        scan("bsn", _BSN, lambda value, *_: eleven_proof(_digits(value)))
     scan("ip", _IPV4, _is_address)
     if "::" in text or text.count(":") >= 7:
         scan("ip", _IPV6, _is_address)

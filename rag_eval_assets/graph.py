@@ -21,6 +21,9 @@ from rag_eval_assets.tables import TABLES, TRANSIENT, Family, Table
 
 OWNER = "team:rag-evaluation"
 
+COMPARES_PARSERS = frozenset({"cleaning_quality"})
+"""Assets that read every partition of parsed_documents, not only those that canonical text is made from."""
+
 Rows = Sequence[Mapping[str, Any]] | pa.Table
 Progress = Callable[[int, int], None]
 
@@ -164,6 +167,10 @@ class Graph:
         """Parser partitions that canonical text is read from."""
         return sorted(set(self.settings.parser_of.values()))
 
+    def _parsers_read(self, asset: str) -> list[str]:
+        """Parser partitions that an unpartitioned asset reads: those chosen, or all where parsers are compared."""
+        return list(self.families["parser"]) if asset in COMPARES_PARSERS else self.chosen_parsers
+
     @cached_property
     def used_chunkings(self) -> list[str]:
         """Chunkings that a system retrieves from."""
@@ -183,7 +190,7 @@ class Graph:
         if (mine, theirs) == ("system", "chunking"):
             return [self.settings.systems[str(partition)].chunking]
         if mine is None:
-            return list(self.chosen_parsers if table == "parsed_documents" else self.families[theirs])
+            return list(self._parsers_read(asset) if table == "parsed_documents" else self.families[theirs])
         raise LookupError(f"no mapping from {table} ({theirs}) to {asset} ({mine})")
 
     def fans_in(self, asset: str, table: str) -> bool:

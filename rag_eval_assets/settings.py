@@ -66,6 +66,15 @@ class Parser(Strict):
         (), description="Languages of Tesseract by its own names, such as eng, deu, nld, frk; empty for eng."
     )
     pipeline: Literal["standard", "vlm"] = Field("standard", description="Which of docling's pipelines reads the pages.")
+    main_text: Literal["rules", "trafilatura", "readability", "justext"] = Field(
+        "trafilatura", description="Who says what the main text of an HTML page is; rules: its markup alone."
+    )
+
+    @model_validator(mode="after")
+    def _main_text_is_for_pages(self) -> Parser:
+        if self.kind not in ("unstructured", "auto") and "main_text" in self.model_fields_set:
+            raise ValueError("'main_text' is an option of the kinds unstructured and auto; leave it out")
+        return self
 
 
 class ClassRule(Strict):

@@ -44,6 +44,7 @@ REASONS: dict[str, str] = {
     "no_reference": "no hand-checked reference stands for this document",
     "no_labels": "no human label covers this measure",
     "no_pairs": "no labelled pair to measure on",
+    "no_predictions": "no predictions were imported beside the labels",
     "no_relevance_labels": "the question has no relevance label",
     "no_span_labels": "the labels name documents only, no quotation",
     "no_gold_context": "the question has no gold context to execute with",
@@ -269,14 +270,17 @@ _table("reference_transcripts", "corpus", "a hand-checked text or table", ("doc_
     col("file", string, "File below references/ that holds it."),
 ], root=True)
 
-_table("quality_labels", "corpus", "a human label", ("label_id",), [
+_table("quality_labels", "corpus", "a human label, or a prediction imported beside them", ("label_id",), [
     col("label_id", string, "Hash of the label's content."),
-    col("kind", string, "boilerplate, language, pii, duplicate, cut or judgment."),
+    col("kind", string, "boilerplate, language, pii, duplicate, cut, judgment, title, heading, heading_path, entity or relation."),
     DOC_ID,
     col("other_doc_id", string, "The other document of a pair.", null=True),
     col("quotation", string, "Text the label stands on.", null=True),
-    col("value", string, "The label: a language, a PII type, yes or no, a verdict."),
+    col("other_quotation", string, "The other end of a relation.", null=True),
+    col("occurrence", i32, "Which occurrence of the quotation is meant, from 1; null is the first.", null=True),
+    col("value", string, "The label: a language, a type of PII, entity or relation, a title, a heading's level or path, yes or no."),
     col("annotator", string, "Who labelled it.", null=True),
+    col("source", string, "Tool whose prediction this is; null for a label of a person.", null=True),
     col("question_id", string, "Question of a judgment.", null=True),
     col("answer", string, "Answer judged.", null=True),
     col("file", string, "File below labels/."),
@@ -326,14 +330,14 @@ _table("documents", "corpus", "a document with its canonical text", ("doc_id",),
 
 _MEASURE = [
     col("measure", string, "Name of the measure."),
-    col("scope", string, "What it is measured on: all, language=nl, type=email, class=pdf, ..."),
+    col("scope", string, "What it is measured on: all, short, language=nl, type=email, class=pdf, parser=NAME, document=ID, ..."),
     col("value", f64, "The measure.", null=True),
     col("numerator", f64, "What was counted.", null=True),
     col("denominator", f64, "Out of how many.", null=True),
     *_interval("the value"),
     *SCORE, DETAIL,
 ]
-_table("cleaning_quality", "corpus", "a measure of boilerplate, normalisation, language or PII", ("measure", "scope"), _MEASURE)
+_table("cleaning_quality", "corpus", "a measure of cleaning, language, PII, structure or extraction", ("measure", "scope"), _MEASURE)
 
 _table("near_duplicates", "corpus", "a document's verdict, or a verified pair", ("row", "doc_id", "other_doc_id"), [
     col("row", string, "document (one for each) or pair (verified, doc_id < other_doc_id)."),

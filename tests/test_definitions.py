@@ -20,7 +20,21 @@ from rag_eval_assets.tables import REASONS, STAGES, TABLES
 from tests.small import small_folder
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = ("faiss", "numba", "onnxruntime", "unstructured", "pymupdf", "ragas", "ranx", "matplotlib", "rapidocr", "torch", "trafilatura")
+HEAVY = (
+    "faiss",
+    "numba",
+    "onnxruntime",
+    "unstructured",
+    "pymupdf",
+    "ragas",
+    "ranx",
+    "matplotlib",
+    "rapidocr",
+    "torch",
+    "trafilatura",
+    "readability",
+    "justext",
+)
 
 
 @pytest.fixture(scope="module")

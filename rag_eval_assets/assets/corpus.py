@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ingestion import cleaning, dedup, labels, parsers, sources
+from ingestion.cleaning_quality import cleaning_quality as measure_cleaning
 from ingestion.dedup_quality import dedup_quality as measure_dedup
 from ingestion.parse_quality import MarkedPage, worst_page
 from ingestion.parse_quality import parse_quality as measure_parser
@@ -81,7 +82,7 @@ def _parser(settings: Settings, key: str | None) -> dict[str, Any]:
     kinds=["pymupdf", "unstructured"],
     settings=_parser,
     modules=lambda s, p: [parsers.PARSERS[s.parsers[p].kind].module] if p else [],
-    libraries=lambda s, p: parsers.PARSERS[s.parsers[p].kind].libraries if p else (),
+    libraries=lambda s, p: parsers.libraries(s.parsers[p].kind, _parser_options(s.parsers[p])) if p else (),
     pool="parse",
 )
 def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
@@ -146,7 +147,7 @@ def _picture_of(step: Step, worst: MarkedPage) -> bytes | None:
     "parsed_documents",
     kinds=["python"],
     settings=lambda s, p: {"cleaning": s.cleaning.model_dump(mode="json"), "parser_of": dict(s.parser_of)},
-    libraries=["py3langid"],
+    libraries=["py3langid", "regex"],
 )
 def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
     """Every document with its canonical text, its elements as spans of it, its language and what the checks saw."""
@@ -168,10 +169,18 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
     return Product(join(kept, rows), computed=len(rows))
 
 
-@table_asset("documents", "quality_labels", kinds=["python"])
-def cleaning_quality(step: Step, documents: pa.Table, quality_labels: pa.Table) -> Product:
-    """What cleaning removed and kept: boilerplate, normalisation, language and personal data, against labels where there are any."""
-    return Product(cleaning.cleaning_quality(documents.to_pylist(), quality_labels.to_pylist()))
+@table_asset(
+    "documents",
+    "quality_labels",
+    "parsed_documents",
+    kinds=["python"],
+    columns={"parsed_documents": ("doc_id", "order", "category", "text", "html", "status")},
+    libraries=["py3langid", "rapidfuzz", "regex", "scipy"],
+)
+def cleaning_quality(step: Step, documents: pa.Table, quality_labels: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
+    """How good texts are against labels: boilerplate (of each parser too), characters, language, personal data, headings, entities."""
+    parsed = {key: grouped(table.to_pylist(), "doc_id") for key, table in parsed_documents.items()}
+    return Product(measure_cleaning(documents.to_pylist(), quality_labels.to_pylist(), parsed))
 
 
 _POLICY = {"shingle_length", "permutations", "bands", "threshold", "containment", "versions"}

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
-from ingestion.cleaning import CleaningPolicy, clean_document, cleaning_quality, rows_text
+from ingestion.cleaning import CleaningPolicy, clean_document, rows_text
 from rag_eval_assets.settings import Cleaning
 from rag_eval_assets.tables import REASONS, TABLES
 
@@ -321,126 +320,6 @@ class TestPersonalData:
         assert (row["status"], row["reason"], row["detail"]) == ("not_applicable", "personal_data", "email 2, phone 1")
         assert "example.nl" not in repr(row)
         assert clean("Nothing personal.", policy=CleaningPolicy(pii="drop_document"))["status"] == "ok"
-
-
-def label(kind: str, doc_id: str, value: str, quotation: str | None = None) -> dict[str, Any]:
-    return {"kind": kind, "doc_id": doc_id, "other_doc_id": None, "quotation": quotation, "value": value}
-
-
-def measured(rows: list[dict[str, Any]], measure: str, scope: str = "all") -> dict[str, Any]:
-    [row] = [r for r in rows if (r["measure"], r["scope"]) == (measure, scope)]
-    return row
-
-
-class TestQuality:
-    def test_without_labels_every_judged_measure_is_not_applicable(self) -> None:
-        rows = cleaning_quality([clean("Some text.")], [])
-        judged = [r for r in rows if not r["measure"].startswith(("flagged", "removed"))]
-        assert {r["measure"] for r in judged} == {
-            "boilerplate_precision", "boilerplate_recall", "language_accuracy", "pii_precision", "pii_recall",
-        }  # fmt: skip
-        assert {(r["status"], r["reason"], r["value"]) for r in judged} == {("not_applicable", "no_labels", None)}
-
-    def test_rows_hold_the_columns_of_the_contract_once_each(self) -> None:
-        rows = cleaning_quality([clean("Some text.")], [label("language", "a.txt", "en")])
-        assert all(list(row) == TABLES["cleaning_quality"].columns for row in rows)
-        keys = [(row["measure"], row["scope"]) for row in rows]
-        assert keys == sorted(set(keys))
-
-    def test_boilerplate_precision_names_removed_content_and_recall_what_was_left(self) -> None:
-        document = clean(("Footer", "Company register 123"), ("Footer", "The fee is 30 euro"), "Body text.", "Follow us on the web")
-        rows = cleaning_quality(
-            [document],
-            [
-                label("boilerplate", "a.txt", "yes", "Company register 123"),
-                label("boilerplate", "a.txt", "boilerplate", "Follow us on the web"),
-                label("boilerplate", "a.txt", "content", "The fee is 30 euro"),
-                label("boilerplate", "a.txt", "no", "Body text."),
-                label("boilerplate", "gone.txt", "yes", "Body text."),
-            ],
-        )
-        precision, recall = measured(rows, "boilerplate_precision"), measured(rows, "boilerplate_recall")
-        assert (precision["numerator"], precision["denominator"], precision["value"]) == (1, 2, 0.5)
-        assert "a.txt: The fee is 30 euro" in precision["detail"]
-        assert (recall["numerator"], recall["denominator"]) == (1, 2)
-        assert "a.txt: Follow us on the web" in recall["detail"]
-        assert "1 labels on documents without canonical text" in recall["detail"]
-        assert measured(rows, "boilerplate_recall", "class=text")["value"] == 0.5
-
-    def test_language_figures_stand_beside_the_corpus_mix(self) -> None:
-        texts = {
-            "en1": "The heating element is covered for five years after purchase.",
-            "en2": "Parcels leave the warehouse before noon on every working day.",
-            "nl1": "Het verwarmingselement valt vijf jaar onder de garantie.",
-            "und": "42",
-        }
-        documents = [clean(text, doc_id=name) for name, text in texts.items()]
-        rows = cleaning_quality(
-            documents,
-            [
-                label("language", "en1", "en"),
-                label("language", "en2", "nl"),
-                label("language", "nl1", "nl"),
-                label("language", "und", "en"),
-            ],
-        )
-        # Labelled en, nl, nl, en; read en, en, nl, und.
-        overall = measured(rows, "language_accuracy")
-        assert (overall["numerator"], overall["denominator"]) == (2, 4)
-        exact = binomtest(2, 4).proportion_ci(0.95, "exact")
-        assert (overall["lower"], overall["upper"]) == pytest.approx((exact.low, exact.high))
-        assert measured(rows, "language_accuracy", "language=en")["value"] == 0.5
-        assert measured(rows, "language_precision", "language=en")["value"] == 0.5
-        assert measured(rows, "language_f1", "language=en")["value"] == 0.5
-        assert measured(rows, "language_share", "language=nl")["value"] == 0.5
-        assert measured(rows, "language_precision", "language=und")["value"] == 0.0
-        assert measured(rows, "language_accuracy", "language=und")["status"] == "not_applicable"
-
-    @pytest.mark.parametrize("policy", ["flag", "mask"])
-    def test_personal_data_recall_is_measured_by_type(self, policy: Any) -> None:
-        documents = [
-            clean("Jan mails from jan@example.nl or 06-12345678, office 020 1234567.", doc_id="full", policy=CleaningPolicy(pii=policy)),
-            clean("Write to piet@example.nl.", doc_id="unlabelled", policy=CleaningPolicy(pii=policy)),
-            clean("Card 4111 1111 1111 1111 is a test card.", doc_id="none", policy=CleaningPolicy(pii=policy)),
-        ]
-        labels = [
-            label("pii", "full", "email", "jan@example.nl"),
-            label("pii", "full", "phone", "06 1234 5678"),
-            label("pii", "full", "name", "Jan"),
-            label("pii", "none", "none"),
-        ]
-        rows = cleaning_quality(documents, labels)
-        assert measured(rows, "pii_recall", "type=email")["value"] == 1.0
-        assert measured(rows, "pii_recall", "type=name")["value"] == 0.0
-        assert not [r for r in rows if r["measure"] == "pii_recall" and r["scope"] == "all"]
-        if policy == "flag":
-            assert measured(rows, "pii_recall", "type=phone")["value"] == 1.0
-            phone, card = measured(rows, "pii_precision", "type=phone"), measured(rows, "pii_precision", "type=credit_card")
-            assert (phone["numerator"], phone["denominator"]) == (1, 2)
-            assert "0201234567" in phone["detail"]
-            assert (card["numerator"], card["denominator"]) == (0, 1)
-            assert measured(rows, "pii_precision", "type=email")["denominator"] == 1
-        else:
-            assert measured(rows, "pii_precision", "type=email")["status"] == "not_applicable"
-
-    def test_no_interval_has_zero_width(self) -> None:
-        rows = cleaning_quality([clean("Some text.")], [label("language", "a.txt", "und")])
-        scored = [r for r in rows if r["status"] == "scored" and r["lower"] is not None]
-        assert scored
-        assert all(r["lower"] < r["upper"] for r in scored)
-
-    def test_shares_are_over_documents_and_characters(self) -> None:
-        documents = [
-            clean("in\u200bvisible", doc_id="a"),
-            clean(("Footer", "12345"), "1234567890 12345", doc_id="b"),
-            clean("", doc_id="c"),
-        ]
-        rows = cleaning_quality(documents, [])
-        flagged = measured(rows, "flagged_invisible_characters")
-        assert (flagged["numerator"], flagged["denominator"], flagged["detail"]) == (1, 2, "flagged: a")
-        share = measured(rows, "removed_share")
-        assert (share["numerator"], share["denominator"], share["lower"]) == (5, 5 + 16 + 9, None)
-        assert share["detail"] == "category: 5"
 
 
 def test_the_policy_mirrors_the_settings() -> None:

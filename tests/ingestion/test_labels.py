@@ -86,6 +86,11 @@ GOOD: dict[str, dict[str, Any]] = {
     "duplicate": {"other_document": "b/c.html", "value": "no"},
     "cut": {"quotation": "a sentence", "value": "no"},
     "judgment": {"question": "q1", "answer": "Two moons.", "value": "supported", "annotator": "kim"},
+    "title": {"value": "Pump care"},
+    "heading": {"quotation": "After winter", "value": "2"},
+    "heading_path": {"quotation": "Rinse it with clean water.", "value": "Pump care > After winter"},
+    "entity": {"quotation": "Jan Vos", "value": "person", "occurrence": 2, "source": "tool"},
+    "relation": {"quotation": "Jan Vos", "other_quotation": "Brinkhal", "value": "works_for"},
 }
 
 
@@ -96,9 +101,10 @@ def lines(*labels: dict[str, Any]) -> str:
 def test_labels_of_every_kind_become_rows_in_order_of_their_hash(tmp_path: Path) -> None:
     assert set(GOOD) == set(KINDS)
     put(tmp_path, "all.jsonl", lines(*({"kind": kind, "document": "a.pdf", **rest} for kind, rest in GOOD.items())) + "\n\n")
-    put(tmp_path, "none.jsonl", lines({"kind": "pii", "document": "b/c.html", "value": "none"}))
+    nothing = [{"kind": kind, "document": "b/c.html", "value": "none"} for kind in ("pii", "entity", "relation")]
+    put(tmp_path, "none.jsonl", lines(*nothing))
     rows = read_labels(tmp_path, DOCUMENTS)
-    assert len(rows) == 7
+    assert len(rows) == 14
     assert all(set(row) == set(TABLES["quality_labels"].columns) for row in rows)
     assert [row["label_id"] for row in rows] == sorted(row["label_id"] for row in rows)
     judgment = next(row for row in rows if row["kind"] == "judgment")
@@ -136,6 +142,22 @@ def test_an_id_depends_on_the_content_alone_and_a_pair_reads_the_same_both_ways(
         ('{"kind": "duplicate", "document": "a.pdf", "value": "yes"}', "a label of kind 'duplicate' needs the field 'other_document'"),
         ('{"kind": "duplicate", "document": "a.pdf", "other_document": "a.pdf", "value": "yes"}', "pairs document 'a.pdf' with itself"),
         ('{"kind": "cut", "document": "a.pdf", "quotation": "x", "value": "maybe"}', "value 'maybe' of kind 'cut' must be one of yes, no"),
+        ('{"kind": "heading", "document": "a.pdf", "quotation": "x", "value": "h2"}', "value 'h2' of kind 'heading' must be one of 1, 2"),
+        ('{"kind": "heading_path", "document": "a.pdf", "value": "A > B"}', "a label of kind 'heading_path' needs the field 'quotation'"),
+        (
+            '{"kind": "relation", "document": "a.pdf", "quotation": "x", "value": "r"}',
+            "a label of kind 'relation' needs the field 'other_q",
+        ),
+        ('{"kind": "entity", "document": "a.pdf", "quotation": "x", "value": "t", "occurrence": 0}', "field 'occurrence' must be a whole"),
+        (
+            '{"kind": "entity", "document": "a.pdf", "quotation": "x", "value": "t", "occurrence": "2"}',
+            "field 'occurrence' must be a whole",
+        ),
+        ('{"kind": "pii", "document": "a.pdf", "quotation": "x", "value": "t", "source": "tool"}', "field 'source' means nothing for kind"),
+        (
+            '{"kind": "entity", "document": "a.pdf", "quotation": "x", "value": "t", "source": "tool", "annotator": "kim"}',
+            "a label is a person's (annotator) or a tool's prediction (source)",
+        ),
         (
             '{"kind": "cut", "document": "a.pdf", "quotation": "x", "value": "no", "other_document": "b/c.html"}',
             "field 'other_document' means nothing",
@@ -159,3 +181,14 @@ def test_repeated_and_contradicting_labels_are_errors_unless_annotators_differ(t
     assert len(told) == 2
     assert "x.jsonl:2: repeats the label at" in told[0]
     assert "x.jsonl:3: says 'yes' of what" in told[1]
+
+
+def test_one_pair_may_stand_in_several_relations_and_a_prediction_is_no_second_verdict(tmp_path: Path) -> None:
+    relation = {"kind": "relation", "document": "a.pdf", "quotation": "Jan Vos", "other_quotation": "Brinkhal", "value": "owns"}
+    put(tmp_path, "x.jsonl", lines(relation, relation | {"value": "leads"}))
+    put(tmp_path / "predictions", "tool.jsonl", lines(relation | {"source": "tool"}))
+    rows = read_labels(tmp_path, DOCUMENTS)
+    assert sorted((row["value"], row["source"], row["file"]) for row in rows if row["value"] == "leads" or row["source"]) == [
+        ("leads", None, "x.jsonl"),
+        ("owns", "tool", "predictions/tool.jsonl"),
+    ]

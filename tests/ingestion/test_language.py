@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,23 @@ def test_parallel_paragraphs_are_identified_in_each_language(shared: Path, langu
     texts = [json.loads(line)["text"] for line in corpus.read_text(encoding="utf-8").splitlines()]
     assert len(texts) == 240
     assert sum(identify(text)[0] == language for text in texts) >= 238
+
+
+@pytest.mark.reference
+def test_parallel_questions_are_identified_although_they_are_short(shared: Path) -> None:
+    """1,190 questions each of XQuAD, half of them under 64 characters, among all the languages that the model knows."""
+    gold: Counter[str] = Counter()
+    read: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for name in ("en", "de", "es"):
+        for line in (shared / "retrieval" / f"xquad_{name}" / "queries.jsonl").read_text(encoding="utf-8").splitlines():
+            found, _ = identify(json.loads(line)["text"])
+            gold[name] += 1
+            read[found] += 1
+            right[name] += found == name
+    f1 = {name: 2 * right[name] / (gold[name] + read[name]) for name in gold}
+    print("\n" + ", ".join(f"{name} F1 {value:.4f}" for name, value in f1.items()))
+    assert set(gold.values()) == {1190}
+    assert f1["en"] >= 0.985
+    assert f1["de"] >= 0.99
+    assert f1["es"] >= 0.99

@@ -78,6 +78,8 @@ def test_what_only_looks_like_personal_data_is_left_alone(text: str) -> None:
 def test_a_loose_grouping_needs_a_word_that_says_telephone() -> None:
     assert found("Phone: 467 3395") == [("phone", "467 3395")]
     assert found("Part number 467 3395") == []
+    assert found("467 3395 office\n9885 1152-Fax") == [("phone", "467 3395"), ("phone", "9885 1152")]
+    assert found("467 3395 officers") == []
 
 
 def test_nothing_is_found_across_a_line_end() -> None:
@@ -104,18 +106,27 @@ def test_spans_are_sorted_disjoint_and_gone_after_masking(text: str) -> None:
         assert f"[{span['type'].upper()}]" in masked
 
 
+TYPES = {
+    "PHONE_NUMBER": "phone", "CREDIT_CARD": "credit_card", "IBAN_CODE": "iban", "US_SSN": "ssn", "IP_ADDRESS": "ip",
+    "EMAIL_ADDRESS": "email",
+}  # fmt: skip
+# Recall and precision measured, by type, less a little: (1,500 texts, 2,109 texts of the same maker).
+FLOORS = {
+    "data/synth_dataset_v2.json": {"email": (1, 1), "iban": (1, 1), "ip": (1, 1), "ssn": (1, 1), "credit_card": (0.99, 1), "phone": (0.95, 0.97)},
+    "tests/data/generated_large.json": {"email": (1, 1), "iban": (1, 1), "ip": (1, 1), "ssn": (1, 1), "credit_card": (1, 1), "phone": (0.95, 0.97)},
+}  # fmt: skip
+
+
 @pytest.mark.reference
-def test_the_operating_point_on_the_public_synthetic_set(shared: Path) -> None:
-    names = {
-        "PHONE_NUMBER": "phone", "CREDIT_CARD": "credit_card", "IBAN_CODE": "iban", "US_SSN": "ssn", "IP_ADDRESS": "ip",
-        "EMAIL_ADDRESS": "email",
-    }  # fmt: skip
-    rows = json.loads((shared / "presidio_synth" / "data" / "synth_dataset_v2.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("file", FLOORS)
+def test_precision_and_recall_of_each_type_on_a_public_synthetic_set(shared: Path, file: str) -> None:
+    rows = json.loads((shared / "presidio_synth" / file).read_text(encoding="utf-8"))
     wanted: Counter[str] = Counter()
     caught: Counter[str] = Counter()
-    invented: Counter[str] = Counter()
+    claimed: Counter[str] = Counter()
+    true: Counter[str] = Counter()
     for row in rows:
-        gold = [(names[s["entity_type"]], s["start_position"], s["end_position"]) for s in row["spans"] if s["entity_type"] in names]
+        gold = [(TYPES[s["entity_type"]], s["start_position"], s["end_position"]) for s in row["spans"] if s["entity_type"] in TYPES]
         read = [(s["type"], s["start"], s["end"]) for s in find(row["full_text"])]
 
         def overlaps(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
@@ -123,11 +134,11 @@ def test_the_operating_point_on_the_public_synthetic_set(shared: Path) -> None:
 
         wanted.update(span[0] for span in gold)
         caught.update(span[0] for span in gold if any(overlaps(span, other) for other in read))
-        invented.update(span[0] for span in read if not any(overlaps(span, other) for other in gold))
-    assert sum(wanted.values()) == 328
-    for kind in ("email", "iban", "ip", "ssn"):
-        assert (caught[kind], invented[kind]) == (wanted[kind], 0)
-    assert caught["credit_card"] >= wanted["credit_card"] - 1
-    assert invented["credit_card"] == 0
-    assert caught["phone"] / wanted["phone"] >= 0.9
-    assert invented["phone"] <= 1
+        claimed.update(span[0] for span in read)
+        true.update(span[0] for span in read if any(overlaps(span, other) for other in gold))
+    for kind in sorted(wanted):
+        print(f"\n{kind}: precision {true[kind]}/{claimed[kind]}, recall {caught[kind]}/{wanted[kind]}", end="")
+    assert wanted.keys() == claimed.keys() == FLOORS[file].keys()
+    for kind, (recall, precision) in FLOORS[file].items():
+        assert caught[kind] / wanted[kind] >= recall, kind
+        assert true[kind] / claimed[kind] >= precision, kind

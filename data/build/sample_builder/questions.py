@@ -11,11 +11,11 @@ names a caller of `callers.yaml`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sample_builder.markup import ContentError, Document, Rendition, load_yaml, quotable
+from sample_builder.markup import Block, ContentError, Document, Rendition, load_yaml, quotable, unmarked
 from sample_builder.web import boilerplate
 
 SPLITS = ("development", "release", "calibration", "monitoring")
@@ -135,11 +135,13 @@ def json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Labels by kind. Language labels and the boilerplate of page skins follow from the headers; the rest is written out."""
+    """Labels by file below labels/, without ending. Languages, the boilerplate of page skins, titles and headings follow from the
+    documents; the rest is written out."""
     by_key = renditions_by_key(documents)
     raw = load_yaml(file.read_text(encoding="utf-8"))
     annotator = raw["annotator"]
-    out: dict[str, list[dict[str, Any]]] = {k: [] for k in ("boilerplate", "language", "pii", "duplicate", "cut", "judgment")}
+    kinds = ("boilerplate", "language", "pii", "duplicate", "cut", "judgment", "title", "heading", "heading_path", "entity", "relation")
+    out: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
 
     def add(kind: str, document: str, value: str, **more: Any) -> None:
         out[kind].append({"kind": kind, "document": document, **more, "value": value, "annotator": annotator})
@@ -160,6 +162,21 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
                     if quotation not in (heads if kind == "boilerplate" and value == "yes" else text):
                         raise ContentError(f"labels.yaml: {kind}: not in {item['doc']}: {quotation!r}")
                     add(kind, rendition.doc_id, value, quotation=quotation)
+    for key in raw["structure"]:
+        for kind, value, quotation in _structure(by_key[key].blocks):
+            add(kind, by_key[key].doc_id, value, **({"quotation": quotation} if quotation else {}))
+    for kind in ("entity", "relation"):
+        for item in raw[kind]:
+            rendition = by_key[item["doc"]]
+            text = quotable(rendition.blocks)
+            for value, spans in item["spans"].items():
+                for span in spans:
+                    add(kind, rendition.doc_id, value, **_fact(kind, span, text, item["doc"]))
+            for source, found in item["predicted"].items():
+                for value, spans in found.items():
+                    for span in spans:
+                        row = {"kind": kind, "document": rendition.doc_id, **_fact(kind, span, text, item["doc"])}
+                        out.setdefault(f"predictions/{source}", []).append({**row, "value": value, "source": source})
     for first, second, value in raw["duplicate"]:
         add("duplicate", by_key[first].doc_id, value, other_document=by_key[second].doc_id)
     questions = {row["id"]: row for row in asked}
@@ -172,3 +189,29 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
             for answer in answers:
                 add("judgment", passage["document"], value, quotation=passage["quotation"], question=row["id"], answer=answer)
     return out
+
+
+def _structure(blocks: Sequence[Block]) -> Iterator[tuple[str, str, str | None]]:
+    """(kind, value, quotation) of the title, of each heading, and of the path above the first words of each section."""
+    above: list[tuple[int, str]] = []
+    for block, following in zip(blocks, [*blocks[1:], Block("pagebreak")], strict=True):
+        if block.kind != "heading":
+            continue
+        text = unmarked(block.text)
+        if not above:
+            yield "title", text, None
+        above = [entry for entry in above if entry[0] < block.level] + [(block.level, text)]
+        yield "heading", str(len(above)), text
+        if following.kind == "paragraph":
+            yield "heading_path", " > ".join(heading for _, heading in above), " ".join(unmarked(following.text).split()[:10])
+
+
+def _fact(kind: str, span: str | Sequence[Any], text: str, key: str) -> dict[str, Any]:
+    """The quotations of an entity or a relation, checked against the text."""
+    if isinstance(span, str):
+        span = [span, 1]
+    fact = {"quotation": span[0], "occurrence": span[1]} if kind == "entity" else {"quotation": span[0], "other_quotation": span[1]}
+    for name in ("quotation", "other_quotation"):
+        if name in fact and text.count(fact[name]) < fact.get("occurrence", 1):
+            raise ContentError(f"labels.yaml: {kind}: not in {key}: {fact[name]!r}")
+    return {name: value for name, value in fact.items() if value != 1}

@@ -1,0 +1,290 @@
+"""How good canonical texts are against human labels, and what the checks saw in them.
+
+What belongs here: boilerplate, characters, languages and personal data. What does not: titles and headings (`structure_quality`),
+entities and relations (`extraction_quality`), and making the texts (`cleaning`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ingestion import characters, evidence, extraction_quality, language, structure_quality
+from ingestion.cleaning import FLAGS, SEPARATOR, rows_text
+from ingestion.measures import MOST, listed, measure, rate, ratio
+from ingestion.parsers.elements import FURNITURE
+
+Row = Mapping[str, Any]
+Parsed = Mapping[str, Mapping[str, Sequence[Row]]]
+"""Rows of `parsed_documents` by parser partition and document."""
+
+_CONTENT: Final = frozenset({"content", "no"})
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a labelled quotation stands: `in_text`, `out` of it, or neither, which says nothing of cleaning."""
+
+    label: Row
+    in_text: bool
+    out: bool
+    note: str = ""
+
+    @property
+    def named(self) -> tuple[str, str]:
+        return self.label["doc_id"], self.note + self.label["quotation"]
+
+
+def _boilerplate_rates(scope: str, places: Sequence[_Place], skipped: int = 0) -> list[dict[str, Any]]:
+    noise = [place for place in places if place.label["value"] not in _CONTENT]
+    left = [place.named for place in noise if place.in_text]
+    taken = [place for place in places if place.out]
+    wrong = [place.named for place in taken if place.label["value"] in _CONTENT]
+    return [
+        rate("boilerplate_precision", scope, len(taken) - len(wrong), len(taken), listed("content removed", wrong, skipped)),
+        rate("boilerplate_recall", scope, len(noise) - len(left), len(noise), listed("boilerplate left", left, skipped)),
+    ]
+
+
+def _boilerplate(documents: Mapping[str, Row], labels: Sequence[Row]) -> list[dict[str, Any]]:
+    usable = [label for label in labels if label["doc_id"] in documents and label["quotation"]]
+    places = []
+    for label in usable:
+        document = documents[label["doc_id"]]
+        in_text = evidence.locate(label["quotation"], document["text"]) is not None
+        out = not in_text and any(evidence.locate(label["quotation"], entry["text"]) for entry in document["removed"])
+        places.append(_Place(label, in_text, out))
+    rows = _boilerplate_rates("all", places, len(labels) - len(usable))
+    for name in sorted({documents[label["doc_id"]]["doc_class"] for label in usable}):
+        part = [place for place in places if documents[place.label["doc_id"]]["doc_class"] == name]
+        rows += _boilerplate_rates(f"class={name}", part)
+    return rows
+
+
+def _boilerplate_by_parser(parsed: Parsed, labels: Sequence[Row]) -> list[dict[str, Any]]:
+    """As each parser partition leaves it, before cleaning: content, furniture, or missing altogether, which is content lost."""
+    rows = []
+    for parser, documents in sorted(parsed.items()):
+        texts: dict[str, tuple[str, str]] = {}
+        places = []
+        for label in labels:
+            elements = [element for element in documents.get(label["doc_id"], ()) if element["status"] == "ok"]
+            if not elements or not label["quotation"]:
+                continue
+            if label["doc_id"] not in texts:
+                texts[label["doc_id"]] = _sides(elements)
+            content, furniture = texts[label["doc_id"]]
+            in_text = evidence.locate(label["quotation"], content) is not None
+            missing = not in_text and evidence.locate(label["quotation"], furniture) is None
+            places.append(_Place(label, in_text, not in_text, "(missing altogether) " if missing else ""))
+        rows += _boilerplate_rates(f"parser={parser}", places)
+    return rows
+
+
+def _sides(elements: Sequence[Row]) -> tuple[str, str]:
+    """The text of a document's content, and that of its furniture."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    for element in sorted(elements, key=lambda e: e["order"]):
+        table = rows_text(element["html"]) if element["category"] == "Table" and element["html"] else ""
+        sides[element["category"] in FURNITURE].append(table or element["text"] or "")
+    return SEPARATOR.join(sides[0]), SEPARATOR.join(sides[1])
+
+
+_SHORT: Final = 100
+"""Characters up to which an element is a short text, hardly longer than a question."""
+_SENTENCES: Final = frozenset({"NarrativeText", "ListItem"})
+
+
+def _language_rows(pairs: Sequence[tuple[str, str, str, str | None]], part: str, skipped: int = 0) -> list[dict[str, Any]]:
+    """Rates over (label, language read, document, text): over all of a part, and by language."""
+    wrong = [(doc_id, f"{gold} read as {read}" + (f": {text}" if text else "")) for gold, read, doc_id, text in pairs if gold != read]
+    prefix = "" if part == "all" else f"{part} "
+    rows = [rate("language_accuracy", part, len(pairs) - len(wrong), len(pairs), listed("wrong", wrong, skipped))]
+    for name in sorted({gold for gold, *_ in pairs} | {read for _, read, *_ in pairs}):
+        scope = f"{prefix}language={name}"
+        gold_count = sum(gold == name for gold, *_ in pairs)
+        read_count = sum(read == name for _, read, *_ in pairs)
+        right = sum(gold == read == name for gold, read, *_ in pairs)
+        rows += [
+            rate("language_accuracy", scope, right, gold_count),
+            rate("language_precision", scope, right, read_count),
+            ratio("language_f1", scope, 2 * right, gold_count + read_count),
+            rate("language_share", scope, gold_count, len(pairs)),
+        ]
+    return rows
+
+
+def _languages(documents: Mapping[str, Row], labels: Sequence[Row]) -> list[dict[str, Any]]:
+    usable = [label for label in labels if label["doc_id"] in documents]
+    whole, short = [], []
+    for label in usable:
+        document = documents[label["doc_id"]]
+        whole.append((label["value"], document["language"], label["doc_id"], None))
+        for element in document["elements"]:
+            text = document["text"][element["start"] : element["end"]]
+            if element["category"] in _SENTENCES and len(text) <= _SHORT and language.enough(text):
+                short.append((label["value"], language.identify(text)[0], label["doc_id"], text))
+    return _language_rows(whole, "all", len(labels) - len(usable)) + _language_rows(short, "short")
+
+
+def _key(value: str) -> str:
+    return "".join(c for c in value.casefold() if c.isalnum())
+
+
+def _is_masked(document: Mapping[str, Any]) -> bool:
+    """Whether the text is the masked one: every span, moved along by the masks before it, holds its mask."""
+    shift = 0
+    for span in document["pii"]:
+        token = f"[{span['type'].upper()}]"
+        start = span["start"] + shift
+        if document["text"][start : start + len(token)] != token:
+            return False
+        shift += len(token) - (span["end"] - span["start"])
+    return bool(document["pii"])
+
+
+def _personal_data(documents: Mapping[str, Row], labels: Sequence[Row]) -> list[dict[str, Any]]:
+    usable = [label for label in labels if label["doc_id"] in documents]
+    skipped = len(labels) - len(usable)
+    gold: dict[str, set[tuple[str, str]]] = {label["doc_id"]: set() for label in usable}
+    shown: dict[tuple[str, str, str], str] = {}
+    for label in usable:
+        if label["value"] != "none" and label["quotation"]:
+            gold[label["doc_id"]].add((label["value"], _key(label["quotation"])))
+            shown[label["doc_id"], label["value"], _key(label["quotation"])] = label["quotation"]
+    hits: Counter[str] = Counter()
+    wanted: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    true: Counter[str] = Counter()
+    missed: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
+    invented: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
+    for doc_id, values in gold.items():
+        document = documents[doc_id]
+        text = document["text"]
+        masked = _is_masked(document)
+        spans = set() if masked else {(s["type"], _key(text[s["start"] : s["end"]])) for s in document["pii"]}
+        for kind, value in sorted(values):
+            wanted[kind] += 1
+            quotation = shown[doc_id, kind, value]
+            caught = evidence.locate(quotation, text) is None if masked else (kind, value) in spans
+            hits[kind] += caught
+            if not caught:
+                missed[kind].append((doc_id, quotation))
+        # What stood under a mask is not kept, so a masked document cannot say which finding was wrong.
+        for kind, value in sorted(spans):
+            found[kind] += 1
+            true[kind] += (kind, value) in values
+            if (kind, value) not in values:
+                invented[kind].append((doc_id, value))
+    kinds = sorted(set(wanted) | set(found))
+    rows = []
+    for kind in kinds:
+        scope = f"type={kind}"
+        rows.append(rate("pii_precision", scope, true[kind], found[kind], listed("not labelled", invented[kind], skipped)))
+        rows.append(rate("pii_recall", scope, hits[kind], wanted[kind], listed("missed", missed[kind], skipped)))
+    return rows or [measure("pii_precision", "all"), measure("pii_recall", "all")]
+
+
+def _shares(documents: Sequence[Row]) -> list[dict[str, Any]]:
+    rows = []
+    for flag in FLAGS:
+        flagged = [d["doc_id"] for d in documents if flag in d["flags"]]
+        detail = listed("flagged", ((doc_id, None) for doc_id in flagged))
+        rows.append(rate(f"flagged_{flag}", "all", len(flagged), len(documents), detail))
+    classes = sorted({d["doc_class"] for d in documents})
+    for scope, doc_class in [("all", None), *((f"class={name}", name) for name in classes)]:
+        part = [d for d in documents if doc_class is None or d["doc_class"] == doc_class]
+        removed = sum(len(entry["text"]) for d in part for entry in d["removed"])
+        kept = sum(len(d["text"]) for d in part)
+        by_rule: Counter[str] = Counter()
+        for d in part:
+            by_rule.update({entry["rule"]: len(entry["text"]) for entry in d["removed"]})
+        detail = ", ".join(f"{rule}: {count}" for rule, count in sorted(by_rule.items())) or None
+        rows.append(ratio("removed_share", scope, removed, removed + kept, detail))
+    return rows
+
+
+def _characters(documents: Mapping[str, Row], parsed: Parsed) -> list[dict[str, Any]]:
+    """What `characters` finds in the texts that the chosen parsers gave, before anything is taken out of them."""
+    places: dict[str, dict[str, list[str]]] = {kind: {} for kind in characters.KINDS}
+    counts: Counter[tuple[str, str]] = Counter()
+    looked_at: Counter[str] = Counter()
+    for doc_id, document in documents.items():
+        for element in parsed.get(document["parser"] or "", {}).get(doc_id, ()):
+            if element["status"] != "ok":
+                continue
+            looked_at[doc_id] += len(element["text"])
+            for found in characters.find(element["text"]):
+                counts[found.kind, doc_id] += 1
+                word = f"{found.text!r} " if found.kind == "mixed_script" else ""
+                place = f"element {element['order']} at {found.position}: {word}{found.code_points}"
+                places[found.kind].setdefault(doc_id, []).append(place)
+    rows = []
+    for kind, by_document in places.items():
+        everywhere = [f"{doc_id} {place}" for doc_id, own in by_document.items() for place in own]
+        rows.append(ratio(kind, "all", len(everywhere), looked_at.total(), _first(everywhere)))
+        for doc_id, own in by_document.items():
+            rows.append(ratio(kind, f"document={doc_id}", len(own), looked_at[doc_id], _first(own)))
+    nothing = {"reason": "nothing_to_measure"}
+    return [row if row["status"] == "scored" else row | nothing for row in rows]
+
+
+def _first(places: Sequence[str]) -> str | None:
+    more = [f"and {len(places) - MOST} more"] if len(places) > MOST else []
+    return "; ".join([*places[:MOST], *more]) or None
+
+
+def _policy(documents: Sequence[Row]) -> list[dict[str, Any]]:
+    """How many documents hold personal data, by what the policy did to them."""
+    reached = [d for d in documents if d["status"] == "ok" or d["reason"] == "personal_data"]
+    done: dict[str, list[tuple[str, str | None]]] = {"dropped": [], "flagged": [], "masked": []}
+    for d in reached:
+        if d["pii"]:
+            effect = "dropped" if d["reason"] == "personal_data" else "masked" if _is_masked(d) else "flagged"
+            types = Counter(span["type"] for span in d["pii"])
+            done[effect].append((d["doc_id"], ", ".join(f"{kind} {count}" for kind, count in sorted(types.items()))))
+    rows = [rate("pii_documents", f"policy={effect}", len(docs), len(reached), listed(effect, docs)) for effect, docs in done.items()]
+    return [row if row["status"] == "scored" else row | {"reason": "nothing_to_measure"} for row in rows]
+
+
+def cleaning_quality(documents: Sequence[Row], labels: Sequence[Row], parsed: Parsed | None = None) -> list[dict[str, Any]]:
+    """Rows of `cleaning_quality`: how good the canonical texts are against human labels, and what the checks saw.
+
+    - `boilerplate_precision`: of the labelled quotations that were removed, how many are boilerplate (value `content`
+      or `no` protects a quotation); `boilerplate_recall`: of those labelled boilerplate, how many are out of the text. Scopes `all` and
+      `class=` measure the canonical text; `parser=` each partition of `parsed_documents` before cleaning, where what stands in no content
+      element is removed, missing altogether or not.
+    - `language_accuracy` over all and by language, `language_precision`, `language_f1`, and `language_share` of the
+      labelled mix, which the others are to be read beside. Scope `short`: sentences of at most 100 characters, each by the
+      label of its document.
+    - `pii_precision` and `pii_recall` by type, on distinct values, at the one operating point that `pii` describes; never
+      pooled. A document with any PII label counts as fully labelled, with value `none` as one that holds none; documents
+      without are in neither figure. `pii_documents`: documents with personal data, by what the policy did to them.
+    - `default_ignorable`, `nfc_drift`, `nfkc_drift`, `mixed_script`: places that `characters` finds, over the characters that the chosen
+      parsers gave; over all, and for each document that has some.
+    - `flagged_*`: share of documents with a flag. `removed_share`: removed over all characters.
+    - What `structure_quality` and `extraction_quality` describe: titles and headings, entities and relations.
+
+    Rates hold a 95% Clopper-Pearson interval; F1 and shares of characters are no binomial rates and hold none. Without
+    labels a measure is `not_applicable`, reason `no_labels`. Only documents with status `ok` are measured.
+    """
+    parsed = parsed or {}
+    good = sorted((d for d in documents if d["status"] == "ok"), key=lambda d: d["doc_id"])
+    by_id = {d["doc_id"]: d for d in good}
+    of_kind: dict[str, list[Row]] = defaultdict(list)
+    for label in labels:
+        of_kind[label["kind"]].append(label)
+    rows = [
+        *_boilerplate(by_id, of_kind["boilerplate"]),
+        *_boilerplate_by_parser(parsed, of_kind["boilerplate"]),
+        *_languages(by_id, of_kind["language"]),
+        *_personal_data(by_id, of_kind["pii"]),
+        *structure_quality.structure_quality(by_id, of_kind),
+        *extraction_quality.extraction_quality(by_id, of_kind),
+        *_characters(by_id, parsed),
+        *_policy(sorted(documents, key=lambda d: d["doc_id"])),
+        *_shares(good),
+    ]
+    return sorted(rows, key=lambda row: (row["measure"], row["scope"]))
