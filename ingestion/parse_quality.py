@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]
 TEXT = ("cer", "wer", "order_tau", "length_ratio")
 PARTS = ("headings_recall", "headings_precision", "lists_whole", "captions_kept", "footnotes_kept", "furniture_leak")
 TABLES = ("teds", "teds_s", "table_content")
-METRICS = (*TEXT, *PARTS, *TABLES, "evidence_located")
+METRICS = ("parsed", *TEXT, *PARTS, *TABLES, "evidence_located")
 """Measures of one document; each has at least one row."""
 
 PAGE_CER = "page_cer"
@@ -33,8 +33,8 @@ PAGE_CER = "page_cer"
 LOST = "quotation_lost"
 """A quotation that was not located: its value is the similarity of the nearest text, which stands beside it."""
 
-_KEPT = frozenset({"headings_recall", "headings_precision", "lists_whole", "captions_kept", "footnotes_kept", "table_content"})
-"""Shares of parts kept: value 1 - errors / units."""
+_KEPT = frozenset({"parsed", "headings_recall", "headings_precision", "lists_whole", "captions_kept", "footnotes_kept", "table_content"})
+"""Shares of what was kept: value 1 - errors / units."""
 _MOST_CASES = 5
 _WORST = 3
 
@@ -124,6 +124,7 @@ def _document(doc_id: str, parsed: Rows, references: Rows, quotations: list[str]
         rows = [blank | loss | {"metric": metric, "item": item} for metric, item in expected]
     else:
         rows = [blank | measure for measure in _measures(parsed, kinds, quotations, policy, limits)]
+    rows.append(blank | {"metric": "parsed", "value": float(not failed), "errors": int(failed), "units": 1})
     present = {row["metric"] for row in rows}
     for metric in METRICS:
         if metric not in present:

@@ -292,8 +292,8 @@ _table("parse_quality", "corpus", "a measure of one document, or of a document c
     col("scope", string, "document, or class: the figure over all documents of the class."),
     col("doc_id", string, "Document id; empty for a class."),
     col("doc_class", string, "Document class."),
-    col("metric", string, "cer, wer, page_cer, order_tau, length_ratio, headings_recall, headings_precision, lists_whole, captions_kept, "
-        "footnotes_kept, furniture_leak, teds, teds_s, table_content, evidence_located, quotation_lost."),
+    col("metric", string, "parsed, cer, wer, page_cer, order_tau, length_ratio, headings_recall, headings_precision, lists_whole, "
+        "captions_kept, footnotes_kept, furniture_leak, teds, teds_s, table_content, evidence_located, quotation_lost."),
     col("item", i32, "Page, table, number of a lost quotation, or 0."),
     col("value", f64, "The measure, a share unless its name says otherwise; of a lost quotation its nearest text's likeness.", null=True),
     *_interval("a class's figure, documents being the independent units"),

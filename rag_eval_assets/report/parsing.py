@@ -5,8 +5,6 @@ What belongs here: those sections alone, under the rules of `sections`. What doe
 
 from __future__ import annotations
 
-from collections import Counter
-
 from rag_eval_assets.report import facts, formats, pictures
 from rag_eval_assets.report.facts import Row
 from rag_eval_assets.report.sections import MOST_ROWS, QUOTED, Tables, Values, parts_of, picture, reason, rows_of
@@ -31,12 +29,6 @@ def parsing(tables: Tables) -> Values:
     documents = rows_of(tables, "documents")
     chosen = {(r["doc_class"], r["parser"]) for r in documents if r["parser"]}
     after = facts.located_after(rows_of(tables, "golden_evidence"), documents)
-    failed = Counter(
-        (row["doc_class"], parser)
-        for parser, rows in parts_of(tables, "parsed_documents").items()
-        for row in rows
-        if row["status"] == FAILED
-    )
     lines, parts, located, mistakes, lost = [], [], [], [], []
     for each in facts.parse_figures(by_parser):
         named = {"doc_class": each.doc_class, "parser": each.parser, "chosen": (each.doc_class, each.parser) in chosen}
@@ -50,7 +42,7 @@ def parsing(tables: Tables) -> Values:
             "teds": formats.percent(each.value("teds")),
             "order": formats.fixed(each.value("order_tau")),
             "length_ratio": f"{formats.fixed(low_high[0])} to {formats.fixed(low_high[1])}" if low_high else formats.DASH,
-            "failed": formats.count(failed[each.doc_class, each.parser]),
+            "failed": formats.count(each.figures["parsed"]["errors"] if "parsed" in each.figures else None),
         })  # fmt: skip
         if any(metric in each.figures for metric, _ in _PARTS):
             parts.append(named | {"values": [_part(each.figures.get(metric)) for metric, _ in _PARTS]})

@@ -92,7 +92,7 @@ def test_invented_text_on_an_empty_page_shows() -> None:
 def test_each_measure_has_a_row_whatever_is_missing() -> None:
     rows = measured(parse_quality({"a.pdf": [element(0, "text")]}, [], [], policy=POLICY))
     assert {metric for metric, _ in rows} == set(METRICS)
-    assert {row["status"] for row in rows.values()} == {"not_applicable"}
+    assert {metric for (metric, _), row in rows.items() if row["status"] != "not_applicable"} == {"parsed"}
     assert rows["cer", 0]["reason"] == "no_reference"
     assert rows["evidence_located", 0]["reason"] == "no_labels"
 
@@ -110,7 +110,8 @@ def test_a_failed_document_fails_its_measures_and_an_undeclared_one_has_none() -
     )
     assert {row["doc_id"] for row in rows.values()} == {"a.pdf"}
     unmarked = {"headings_recall", "headings_precision", "lists_whole", "captions_kept", "footnotes_kept"}
-    assert {metric for (metric, _), row in rows.items() if row["status"] != "failed"} == unmarked
+    assert {metric for (metric, _), row in rows.items() if row["status"] != "failed"} == {"parsed", *unmarked}
+    assert rows["parsed", 0]["value"] == 0.0
     assert rows["teds", 3]["reason"] == "parse_failed"
     assert rows["evidence_located", 0]["detail"] == "corrupt: no header"
 
@@ -231,7 +232,7 @@ def test_a_document_with_whole_and_page_transcripts_counts_once_in_its_class() -
 
 def test_a_class_without_references_says_so_and_one_that_failed_too() -> None:
     rows = parse_quality({"a.pdf": [element(0, "text")]}, [], [], policy=POLICY)
-    assert {(r["status"], r["reason"]) for r in measured(rows, "class").values()} == {
+    assert {(r["status"], r["reason"]) for r in measured(rows, "class").values() if r["metric"] != "parsed"} == {
         ("not_applicable", "no_reference"), ("not_applicable", "no_labels"),
     }  # fmt: skip
     failure = element(0, "", status="failed", reason="corrupt", category=None, page=None)

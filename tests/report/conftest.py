@@ -174,6 +174,7 @@ def _parse_quality() -> dict[str | None, list[Row]]:
                 }  # fmt: skip
                 units = 4000 + 900 * i
                 read = [{"expected": "m", "found": "rn", "count": i + 1, "edits": 2 * (i + 1)}] if rate else []
+                rows.append(make_row("parse_quality", **shared | {"metric": "parsed", "value": 1.0, "errors": 0, "units": 1}))
                 counted = {"value": rate, "errors": round(rate * units), "units": units, "confusions": read}
                 rows.append(make_row("parse_quality", **shared | counted, metric="cer"))
                 rows.append(
@@ -197,6 +198,8 @@ def _parse_quality() -> dict[str | None, list[Row]]:
         found[parser] = rows
     missing = {"scope": "document", "doc_id": "pdf/broken.pdf", "doc_class": "pdf", "policy": policy, "metric": "cer", "item": 0}
     found["pymupdf"].append(make_row("parse_quality", **missing, status="failed", reason="corrupt"))
+    gone = missing | {"metric": "parsed", "value": 0.0, "errors": 1, "units": 1, "status": "scored"}
+    found["pymupdf"].append(make_row("parse_quality", **gone))
     return {parser: [*rows, *class_rows(rows, Transcripts().model_dump())] for parser, rows in found.items()}
 
 

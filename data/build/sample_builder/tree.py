@@ -37,11 +37,12 @@ def render(rendition: Rendition) -> tuple[bytes, list[str]]:
 
 def flowing_text(rendition: Rendition) -> str:
     """The text of a format without pages, a block a line."""
-    typed = rendition.format == "txt"  # list numbers and the lines under headings are characters there
+    typed = rendition.format == "txt"  # lines under headings are characters there
+    numbered = rendition.format in ("txt", "docx")  # so are list numbers, and a reader of Word sees them
     lines: list[str] = []
     for block in rendition.blocks:
         if block.kind != "pagebreak":
-            lines.append(block_text(block, numbered=typed))
+            lines.append(block_text(block, numbered=numbered))
         if typed and block.kind == "heading":
             lines.append(plainfiles.underline(block))
     return "\n".join(lines) + "\n"
@@ -52,7 +53,7 @@ def marked_transcript(rendition: Rendition, pages: list[str]) -> str | None:
     if rendition.format not in ("html", "docx", "pdf") or "pages" in rendition.references:
         return None
     paper = rendition.format in PAPER
-    markup = reference_markdown(rendition.blocks, numbered=paper)
+    markup = reference_markdown(rendition.blocks, numbered=paper or rendition.format == "docx")
     expected = "".join(pages) if paper else flowing_text(rendition)
     return markup if read_markdown(markup)[0].split() == expected.split() else None
 
