@@ -152,11 +152,14 @@ def stable(detail: str, path: Path) -> str:
 # -------------------------------------------------------------------------------------------------------------- text
 _BULLET = re.compile(r"[•‣◦▪●○■□➢➤✓✔·∙–—*\-‐-―]\s+\S")
 _NUMBER = re.compile(r"(?:\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})\)|(?:\d{1,3}|[a-z])\.)\s+\S")
+_FIRST_WORD = re.compile(r"[^\w-]")
 _SENTENCE_END = (".", "!", "?", ":", ";", ",")
 
 
 def starts_list_item(text: str) -> bool:
     """Whether a line opens an item of a list: a bullet, or a number or letter with a full stop or parenthesis."""
+    if text[:1].isalpha() and text[1:2] != "." and ")" not in text[:6]:
+        return False  # most lines, told without a pattern
     return bool(_BULLET.match(text) or _NUMBER.match(text))
 
 
@@ -184,10 +187,12 @@ def join_lines(lines: Sequence[str], words: frozenset[str] = frozenset()) -> str
     for line in (line.strip() for line in lines):
         if not line:
             continue
-        right = re.split(r"[^\w-]", line, maxsplit=1)[0].lower()
         if text.endswith("\u00ad"):
             text = text[:-1] + line
-        elif len(text) < 2 or text[-1] not in "-‐" or not text[-2].isalnum() or right in _SUSPENDED:
+            continue
+        hyphened = len(text) > 1 and text[-1] in "-‐" and text[-2].isalnum()
+        right = _FIRST_WORD.split(line, maxsplit=1)[0].lower() if hyphened else ""
+        if not hyphened or right in _SUSPENDED:
             text += (" " if text else "") + line
         elif text[-2].isalpha() and line[0].islower():
             left = text[:-1].split()[-1].lower()

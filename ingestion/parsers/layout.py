@@ -10,7 +10,7 @@ import itertools
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ingestion.parsers.elements import Box, ends_sentence, starts_list_item
 
@@ -27,22 +27,13 @@ class Line:
     size: float
     bold: bool = False
     block: int = -1
+    x0: float = field(init=False, repr=False, compare=False)
+    y0: float = field(init=False, repr=False, compare=False)
+    x1: float = field(init=False, repr=False, compare=False)
+    y1: float = field(init=False, repr=False, compare=False)
 
-    @property
-    def x0(self) -> float:
-        return self.box[0]
-
-    @property
-    def y0(self) -> float:
-        return self.box[1]
-
-    @property
-    def x1(self) -> float:
-        return self.box[2]
-
-    @property
-    def y1(self) -> float:
-        return self.box[3]
+    def __post_init__(self) -> None:
+        self.x0, self.y0, self.x1, self.y1 = self.box
 
     @property
     def width(self) -> float:
@@ -64,9 +55,8 @@ def union(boxes: Sequence[Box]) -> Box:
 
 def same_row(one: Line, two: Line) -> bool:
     """Whether two lines stand beside each other: they share over half the height of the lower one."""
-    (_, top, _, bottom), (_, upper, _, lower) = one.box, two.box  # called for many pairs: a property a side would double its cost
-    shared = (bottom if bottom < lower else lower) - (top if top > upper else upper)
-    return shared > 0.5 * min(bottom - top, lower - upper)
+    shared = (one.y1 if one.y1 < two.y1 else two.y1) - (one.y0 if one.y0 > two.y0 else two.y0)
+    return shared > 0 and shared > 0.5 * min(one.y1 - one.y0, two.y1 - two.y0)
 
 
 def reading_order(lines: Sequence[Line]) -> list[list[Line]]:

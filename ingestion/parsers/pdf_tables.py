@@ -181,7 +181,7 @@ def with_unruled_tables(regions: Sequence[list[Line]], number: int, stands: dict
         plain: list[Line] = []
         i = 0
         while i < len(rows):
-            end = _end_of_table(rows, i)
+            end = _end_of_table(rows, i) if len(rows[i]) > 1 else i
             if end - i < _FEWEST_ROWS:
                 plain += rows[i]
                 i += 1

@@ -6,7 +6,9 @@ What belongs here: what a PDF's fonts, lines and page positions say about its el
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import re
 import statistics
 from collections import Counter
@@ -142,15 +144,27 @@ def _read_page(page: Any, pymupdf: Any) -> _Page:
 
 
 def _line(raw: dict[str, Any], block: int) -> Line | None:
-    spans = [span for span in raw["spans"] if span["text"].strip()]
+    spans = raw["spans"]
+    if len(spans) > 1:
+        spans = [span for span in spans if span["text"].strip()]
+    elif not spans[0]["text"].strip():
+        return None
     if not spans:
         return None
-    full = [span for span in spans if not span["flags"] & _SUPERSCRIPT_FLAG] or spans
-    size = max(full, key=lambda span: (len(span["text"].strip()), span["size"]))["size"] if len(full) > 1 else full[0]["size"]
-    # 30 days with a note mark 1 is not 301 days: what stands raised stays raised.
-    text = "".join(span["text"].translate(_SUPERSCRIPT) if span["flags"] & _SUPERSCRIPT_FLAG else span["text"] for span in raw["spans"])
-    bold = all(span["flags"] & _BOLD_FLAG for span in spans)
-    return Line(" ".join(_CONTROL.sub("", text).split()), tuple(raw["bbox"]), float(size), bold, block)
+    size, flags = spans[0]["size"], spans[0]["flags"]
+    if len(spans) > 1:
+        full = [span for span in spans if not span["flags"] & _SUPERSCRIPT_FLAG] or spans
+        size = max(full, key=lambda span: (len(span["text"].strip()), span["size"]))["size"]
+        flags = functools.reduce(operator.and_, (span["flags"] for span in spans))
+    text = "".join([_raised(span) if span["flags"] & _SUPERSCRIPT_FLAG else span["text"] for span in raw["spans"]])
+    if not text.isprintable():
+        text = _CONTROL.sub("", text)
+    return Line(" ".join(text.split()), tuple(raw["bbox"]), float(size), bool(flags & _BOLD_FLAG), block)
+
+
+def _raised(span: dict[str, Any]) -> str:
+    """30 days with a note mark 1 is not 301 days: what stands raised stays raised."""
+    return str(span["text"]).translate(_SUPERSCRIPT)
 
 
 def _quarter(direction: tuple[float, float]) -> int:
