@@ -14,7 +14,7 @@ export RAGAS_DO_NOT_TRACK = true
 .PHONY: run test browser torture bench ui lint lock sample clean
 
 run: $(READY)
-	$(BIN)/rag-eval --data $(DATA) sync
+	$(BIN)/rag-eval --data "$(DATA)" sync
 
 test: $(READY)
 	$(BIN)/python -m pytest
@@ -29,7 +29,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
 
 ui: $(READY)
-	$(BIN)/rag-eval --data $(DATA) ui
+	$(BIN)/rag-eval --data "$(DATA)" ui
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -56,4 +56,4 @@ $(READY): requirements.lock pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(DATA)/.rag_eval
+	rm -rf $(VENV) "$(DATA)/.rag_eval"

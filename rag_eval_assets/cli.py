@@ -15,18 +15,32 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column
 from rich.table import Table as Grid
+from typer.core import TyperGroup
 
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.tables import TABLES
 
+
+class Commands(TyperGroup):
+    """The commands; an interrupt ends any of them with one word instead of a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            err.print("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -220,13 +234,24 @@ def inspect(
 def sql(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="SQL over the tables; partitioned ones have a column 'partition'.")],
+    form: Annotated[
+        Literal["table", "csv", "json"], typer.Option("--format", help="table is cut to a screen; csv and json are whole.")
+    ] = "table",
 ) -> None:
     """Run one DuckDB query with every asset as a view."""
-    from rag_eval_assets.storage.views import connect
+    from rag_eval_assets.report.rows import FORMATS
+    from rag_eval_assets.storage.views import ask
 
-    found = connect(context.obj).sql(query)
-    if found is not None:
+    found, absent = ask(context.obj, query)
+    for node in absent:
+        err.print(f"{escape(str(node))} has no file, so it gives no rows: run 'rag-eval sync'")
+    if found is None:
+        return
+    if form == "table":
         found.show(max_width=200, max_rows=200)
+        return
+    for line in FORMATS[form](found.columns, found.fetchall()):
+        sys.stdout.write(line)
 
 
 @app.command()
@@ -315,17 +340,25 @@ def _typed_errors() -> tuple[type[Exception], ...]:
     from ingestion.sources import CorpusError
     from rag_eval_assets.golden import GoldenError
     from rag_eval_assets.settings import SettingsError
+    from rag_eval_assets.storage.dagster_damage import DamagedDatabaseError
+    from rag_eval_assets.storage.owner import ForeignStateError
     from rag_eval_assets.storage.parquet import ContractError, TornFileError
-    from rag_eval_assets.storage.sync import ForeignStateError, LockedError
+    from rag_eval_assets.storage.sync import LockedError
 
     return (
         CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,
-        FileNotFoundError, FileExistsError, LookupError, duckdb.Error,
+        DamagedDatabaseError, OSError, LookupError, duckdb.Error,
     )  # fmt: skip
 
 
-def _exit_code() -> int:
-    """Run the command; typed errors become one message and exit code 2."""
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error)
+
+
+def run() -> int:
+    """Run the command; its exit code. Typed errors and those of files become one message and exit code 2."""
     try:
         app()
     except SystemExit as end:
@@ -334,22 +367,8 @@ def _exit_code() -> int:
         if not isinstance(error, _typed_errors()):
             traceback.print_exc()
             return FAILED
-        err.print(f"[red]error[/red] {escape(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))}")
+        err.print(f"[red]error[/red] {escape(_told(error))}")
         return BAD_INPUT
+    finally:
+        atexit._run_exitfuncs()
     return 0
-
-
-def main() -> None:
-    """Entry point. Everything is written and closed when a command returns, so the interpreter's end is skipped.
-
-    Python ends threads that still wait for it by unwinding them, which C++ libraries answer with an abort: a sync that had done
-    all its work would end with exit code 134.
-    """
-    code = _exit_code()
-    atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        pass  # the reader, head for one, has seen enough
-    os._exit(code)

@@ -162,11 +162,11 @@ class _Unusable(ValueError):
     """One line that is no question."""
 
 
-def read_golden(folder: Path, doc_ids: Collection[str] | None = None) -> list[Row]:
+def read_golden(folder: Path, doc_ids: Collection[str] | None = None, fields: Collection[str] | None = None) -> list[Row]:
     """Rows of `golden_questions` from folder/*.jsonl, sorted by question id.
 
-    One question a line, UTF-8; blank lines are skipped. With `doc_ids`, every document named must be one of them. Raises
-    GoldenError with every problem of every file (the first 50 in full).
+    One question a line, UTF-8; blank lines are skipped. With `doc_ids`, every document named must be one of them, with `fields`
+    every field that a filter names. Raises GoldenError with every problem of every file (the first 50 in full).
     """
     problems: list[_Problem] = []
     rows: dict[str, Row] = {}
@@ -190,6 +190,8 @@ def read_golden(folder: Path, doc_ids: Collection[str] | None = None) -> list[Ro
             problems += (_Problem(place, question.id, *found) for found in _contradictions(question))
             if known is not None:
                 problems += (_Problem(place, question.id, *found) for found in _unknown_documents(question, known, len(problems)))
+            if fields is not None:
+                problems += (_Problem(place, question.id, *found) for found in _unknown_fields(question, fields))
             rows[question.id] = _question_row(question, path.name, number)
     if problems:
         raise GoldenError(_report(problems))
@@ -205,9 +207,13 @@ def _report(problems: Sequence[_Problem]) -> str:
 
 def _files(folder: Path) -> list[Path]:
     try:
-        found = sorted((path for path in folder.iterdir() if path.suffix == ".jsonl"), key=lambda path: path.name)
+        found = sorted((path for path in folder.iterdir() if not path.name.startswith(".")), key=lambda path: path.name)
+        stray = [path for path in found if path.suffix != ".jsonl" or path.is_dir()]
     except OSError as error:
         raise GoldenError(f"{folder}: {error.strerror}; a golden set is a folder of .jsonl files, one question a line") from error
+    if stray:
+        mend = "questions stand in .jsonl files directly in this folder; move, rename or remove it"
+        raise GoldenError(_report([_Problem(str(path), None, None, mend) for path in stray]))
     if not found:
         raise GoldenError(f"{folder}: holds no .jsonl file; write questions there, one JSON object a line")
     return found
@@ -357,6 +363,12 @@ def _unknown_documents(question: Question, doc_ids: frozenset[str], earlier: int
             yield field, f"{_shown(document)} is no document of the corpus; {hint}"
 
 
+def _unknown_fields(question: Question, fields: Collection[str]) -> Iterator[tuple[str, str]]:
+    for name in question.filter:
+        if name not in fields:
+            yield f"filter.{_printable(name)}", f"is a field that no document has; known: {', '.join(sorted(fields))}"
+
+
 def _nearest(name: str, names: Collection[str]) -> str | None:
     from rapidfuzz import fuzz, process
 
@@ -386,6 +398,12 @@ def _question_row(question: Question, file: str, line: int) -> Row:
         "file": file,
         "line": line,
     }
+
+
+def slice_names(questions: Iterable[Row]) -> list[str]:
+    """Names by which questions can be sliced: columns of golden_questions that hold short values, and keys of `slices`."""
+    columns = ("answerable", "file", "intent", "kinds", "language", "session", "split")
+    return [*columns, *sorted({name for question in questions for name in json.loads(question["slices"])} - {*columns})]
 
 
 # ----------------------------------------------------------------------------------------------------------- coverage

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 from zoneinfo import ZoneInfo, available_timezones
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+
+from rag_eval_assets.settings_checks import Location, Problem, cron_problem, glob_problem, storage_problem, unresolved
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -25,6 +27,8 @@ DATA_VARIABLE = "RAG_EVAL_DATA"
 STATE_FOLDER = ".rag_eval"
 SETTINGS_FILE = "evaluation.yaml"
 
+Share = Annotated[float, Field(gt=0, le=1)]
+Permutations = Annotated[int, Field(ge=16, le=4096, description="MinHash permutations, 16 to 4096; each costs 4 bytes a document.")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Lower case, digits, '.', '-', '_'.")]
 
 
@@ -35,13 +39,30 @@ class SettingsError(ValueError):
 class UnresolvedNames(ValueError):
     """Names in settings that stand for nothing: (location, what is wrong) of each."""
 
-    def __init__(self, problems: list[tuple[tuple[str, ...], str]]) -> None:
-        super().__init__("; ".join(f"{'.'.join(location)}: {text}" for location, text in problems))
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(f"{_dotted(location)}: {text}" for location, text in problems))
         self.problems = problems
 
 
+def _sound(value: str, problem: str | None) -> str:
+    """`value` itself where there is no problem."""
+    if problem:
+        raise ValueError(problem)
+    return value
+
+
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """YAML's true, yes and on are not 1, as Python has it."""
+        kinds = set(_leaves(cls.model_fields[str(field.field_name)].annotation))
+        held = value if isinstance(value, list | tuple) else [value]
+        if kinds & {int, float} and bool not in kinds and any(isinstance(item, bool) for item in held):
+            raise ValueError("is true or false; a number is wanted")
+        return value
 
 
 class Limits(Strict):
@@ -80,8 +101,13 @@ class Parser(Strict):
 class ClassRule(Strict):
     """Gives files below a path their class; the first match wins, metadata wins over rules, media type is the default."""
 
-    glob: str
-    doc_class: str
+    glob: str = Field(description="`*` and `?` stay in one folder, `**` crosses folders; without a '/' it is tried on the file name.")
+    doc_class: Name
+
+    @field_validator("glob")
+    @classmethod
+    def _well_formed(cls, value: str) -> str:
+        return _sound(value, glob_problem(value))
 
 
 class Cleaning(Strict):
@@ -94,15 +120,15 @@ class Cleaning(Strict):
 
 class Dedup(Strict):
     shingle_length: int = Field(5, ge=1, description="Shingle length in characters.")
-    permutations: int = Field(128, ge=16)
+    permutations: Permutations = 128
     bands: int | None = Field(None, ge=1, description="LSH bands; null: as few as miss one pair in a hundred at the threshold.")
-    threshold: float = Field(0.8, gt=0, le=1)
-    containment: float | None = Field(
-        0.95, gt=0, le=1, description="Share of a text from which it is linked as contained in a longer one; null for never."
+    threshold: Share = 0.8
+    containment: Share | None = Field(
+        0.95, description="Share of a text from which it is linked as contained in a longer one; null for never."
     )
-    sweep_permutations: tuple[Annotated[int, Field(ge=16)], ...] = (64, 128)
+    sweep_permutations: tuple[Permutations, ...] = (64, 128)
     sweep_bands: tuple[Annotated[int, Field(ge=1)], ...] = Field((), description="LSH bands; empty: the number the rule chooses.")
-    sweep_thresholds: tuple[Annotated[float, Field(gt=0, le=1)], ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
+    sweep_thresholds: tuple[Share, ...] = (0.5, 0.6, 0.7, 0.8, 0.9)
     versions: Literal["keep", "newest"] = Field("keep", description="Whether versions of one document are all kept.")
 
     @model_validator(mode="after")
@@ -186,7 +212,7 @@ class Ann(Strict):
     hnsw_ef_search: tuple[int, ...] = (16, 64, 128)
     ivf_nlist: tuple[int, ...] = Field((), description="Empty: 4 times the square root of the vectors.")
     ivf_nprobe: tuple[int, ...] = (1, 4, 16)
-    selectivities: tuple[float, ...] = (1.0, 0.1)
+    selectivities: tuple[Share, ...] = (1.0, 0.1)
     minimum_recall: float = Field(0.95, gt=0, le=1)
 
 
@@ -274,6 +300,11 @@ class Nightly(Strict):
     cron: str = "0 2 * * *"
     timezone: str = "UTC"
 
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, value: str) -> str:
+        return _sound(value, cron_problem(value))
+
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
@@ -288,7 +319,7 @@ class Settings(Strict):
     name: str = "evaluation"
     seed: int = 7
     tokenizer: Literal["cl100k_base", "o200k_base", "minilm"] = "cl100k_base"
-    storage: str | None = Field(None, description="Root of the tables, any UPath; null for the state folder.")
+    storage: str | None = Field(None, description="Root of the tables, any UPath, a path from this folder; null for the state folder.")
     limits: Limits = Limits()
     classes: tuple[ClassRule, ...] = ()
     parsers: dict[Name, Parser]
@@ -309,50 +340,17 @@ class Settings(Strict):
     slices: tuple[str, ...] = Field(("language", "intent", "kinds"), description="Question fields reported as slices.")
     nightly: Nightly = Nightly()
 
+    @field_validator("storage")
+    @classmethod
+    def _reachable(cls, value: str | None) -> str | None:
+        return None if value is None else _sound(value, storage_problem(value))
+
     @model_validator(mode="after")
     def _names_resolve(self) -> Settings:
-        from rag_eval_assets.partitions import chunking_keys
-
-        problems: list[tuple[tuple[str, ...], str]] = []
         try:
-            keys = chunking_keys(self.chunkings)
+            problems = list(unresolved(self))
         except ValueError as error:
-            raise UnresolvedNames([(("chunkings",), str(error).removeprefix("chunkings: "))]) from error
-        for name, chosen in self.parsers.items():
-            if chosen.kind == "imported" and "." in name:
-                problems.append((("parsers", name), "the name of an imported parser is part of file names and holds no '.'"))
-        for doc_class, parser in self.parser_of.items():
-            if parser not in self.parsers:
-                problems.append((("parser_of", doc_class), f"no parser {parser!r}; known: {', '.join(self.parsers)}"))
-            elif doc_class not in self.parsers[parser].classes:
-                problems.append((("parser_of", doc_class), f"parser {parser!r} does not declare class {doc_class!r} in its classes"))
-        for name, retriever in self.retrievers.items():
-            if retriever.kind == "dense" and retriever.embedder not in self.embedders:
-                problems.append((("retrievers", name, "embedder"), f"no embedder {retriever.embedder!r}"))
-            for lane in retriever.of:
-                if lane not in self.retrievers or self.retrievers[lane].kind == "rrf":
-                    problems.append((("retrievers", name, "of"), f"{lane!r} is no bm25 or dense retriever"))
-                elif not set(self.retrievers[lane].chunkings or keys) >= set(retriever.chunkings or keys):
-                    problems.append((("retrievers", name, "chunkings"), f"lane {lane!r} does not run on all of them"))
-            for key in retriever.chunkings:
-                if key not in keys:
-                    problems.append((("retrievers", name, "chunkings"), f"no chunking {key!r}; known: {', '.join(keys)}"))
-        for name, system in self.systems.items():
-            if system.chunking not in keys:
-                problems.append((("systems", name, "chunking"), f"no chunking {system.chunking!r}; known: {', '.join(keys)}"))
-            if system.retriever not in self.retrievers:
-                problems.append((("systems", name, "retriever"), f"no retriever {system.retriever!r}"))
-            elif not self.retrievers[system.retriever].runs_on(system.chunking):
-                problems.append((("systems", name, "retriever"), f"{system.retriever!r} does not run on {system.chunking!r}"))
-            if system.depth > self.scoring.depth:
-                problems.append((("systems", name, "depth"), f"{system.depth} is over scoring.depth {self.scoring.depth}"))
-        if len({name.replace("-", "_").replace(".", "_") for name in self.gates}) < len(self.gates):
-            problems.append((("gates",), "two names differ in '-', '.' and '_' only, which Dagster's check names cannot tell apart"))
-        if self.sweep.k not in self.scoring.ks:
-            problems.append((("sweep", "k"), f"{self.sweep.k} is not among scoring.ks {list(self.scoring.ks)}"))
-        for key in self.ann.chunkings:
-            if key not in keys:
-                problems.append((("ann", "chunkings"), f"no chunking {key!r}; known: {', '.join(keys)}"))
+            problems = [(("chunkings",), str(error).removeprefix("chunkings: "))]
         if problems:
             raise UnresolvedNames(problems)
         return self
@@ -384,7 +382,35 @@ class Folder:
 
     @property
     def tables(self) -> str:
-        return self.settings.storage or str(self.state / "tables")
+        """Root of the tables; a `storage` without a protocol is a path below this folder, or an absolute one."""
+        chosen = self.settings.storage
+        if chosen is None:
+            return str(self.state / "tables")
+        return chosen if "://" in chosen else str(self.path / Path(chosen).expanduser())
+
+    def settings_error(self, problems: Sequence[Problem]) -> SettingsError:
+        """The error of settings that the folder's files contradict, with the line of each."""
+        path = self.path / SETTINGS_FILE
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        return SettingsError("\n".join(_problem_line(path, root, location, text) for location, text in problems))
+
+
+def _leaves(kind: Any) -> Iterator[Any]:
+    """The types in an annotation that hold no other."""
+    inner = [part for part in get_args(kind) if get_origin(kind) is not Literal]
+    if inner:
+        for part in inner:
+            yield from _leaves(part)
+    else:
+        yield kind if isinstance(kind, type) else None
+
+
+def _dotted(location: Location) -> str:
+    return ".".join(map(str, location))
+
+
+def _problem_line(path: Path, root: yaml.Node | None, location: Location, text: str) -> str:
+    return f"{path}:{_line_of(root, location)}: {_dotted(location) or 'settings'}: {text}"
 
 
 def _line_of(root: yaml.Node | None, location: Sequence[int | str]) -> int:
@@ -425,19 +451,25 @@ def read_settings(path: Path) -> Settings:
     if doubled:
         raise SettingsError("\n".join(doubled))
     try:
-        return Settings.model_validate(raw if raw is not None else {})
+        settings = Settings.model_validate(raw if raw is not None else {})
     except ValidationError as error:
-        raise SettingsError("\n".join(f"{path}:{_line_of(root, loc)}: {field}: {text}" for loc, field, text in _problems(error))) from error
+        raise SettingsError("\n".join(_problem_line(path, root, *problem) for problem in _problems(error))) from error
+    if settings.storage is not None and "://" not in settings.storage:
+        place = path.parent / Path(settings.storage).expanduser()
+        held = next(p for p in (place, *place.parents) if p.exists())
+        if not held.is_dir():
+            raise SettingsError(_problem_line(path, root, ("storage",), f"{held} is no folder; name a folder for the tables"))
+    return settings
 
 
-def _problems(error: ValidationError) -> Iterator[tuple[Sequence[int | str], str, str]]:
-    """(location, field, text) of each problem; of names that stand for nothing, of each name."""
+def _problems(error: ValidationError) -> Iterator[Problem]:
+    """(location, text) of each problem; of names that stand for nothing, of each name."""
     for problem in error.errors():
-        unresolved = problem.get("ctx", {}).get("error")
-        if isinstance(unresolved, UnresolvedNames):
-            yield from ((location, ".".join(location), text) for location, text in unresolved.problems)
+        named = problem.get("ctx", {}).get("error")
+        if isinstance(named, UnresolvedNames):
+            yield from named.problems
         else:
-            yield problem["loc"], ".".join(map(str, problem["loc"])) or "settings", _told(problem)
+            yield problem["loc"], _told(problem)
 
 
 def _told(problem: ErrorDetails) -> str:

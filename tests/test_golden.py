@@ -215,9 +215,24 @@ def test_a_folder_that_holds_no_questions_file_is_an_error(tmp_path: Path) -> No
     (tmp_path / "golden").mkdir()
     with pytest.raises(GoldenError, match=r"holds no \.jsonl file"):
         read_golden(tmp_path / "golden")
-    (tmp_path / "golden" / "a.jsonl").mkdir()
-    with pytest.raises(GoldenError, match=r"a\.jsonl: Is a directory; make it a readable file"):
-        read_golden(tmp_path / "golden")
+
+
+@pytest.mark.parametrize("name", ["release/", "a.jsonl/", "more.json", "MORE.JSONL", "notes.txt"])
+def test_what_would_be_left_out_of_a_golden_set_without_a_word_is_an_error(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path / "golden", GOOD)
+    (folder / ".notes.swp").write_text("hidden")
+    assert len(read_golden(folder)) == 1
+    (folder / name).mkdir() if name.endswith("/") else (folder / name).write_text("{}")
+    mend = "questions stand in .jsonl files directly in this folder; move, rename or remove it"
+    assert complaint(folder) == [f"{name.rstrip('/')}: {mend}"]
+
+
+def test_a_filter_on_a_field_that_no_document_has_is_told_with_its_line(tmp_path: Path) -> None:
+    folder = write(tmp_path / "golden", GOOD | {"filter": {"product": "pump"}}, GOOD | {"id": "q2", "filter": {"prodct": "pump"}})
+    with pytest.raises(GoldenError) as caught:
+        read_golden(folder, None, {"product", "locale"})
+    told = "release.jsonl:2: question 'q2': filter.prodct: is a field that no document has; known: locale, product"
+    assert str(caught.value) == f"{folder}/{told}"
 
 
 json_values = st.recursive(

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_eval_assets.settings import DATA_VARIABLE, Folder, Settings, SettingsError, read_settings
+from rag_eval_assets.settings_checks import CATEGORIES, cron_problem
 
 MINIMAL = """\
 parsers:
@@ -73,6 +74,19 @@ def test_the_sample_folder_and_the_repository_agree(tmp_path: Path) -> None:
         ("parsers:", "scoring: {ks: [5, 5]}\nparsers:", "1: scoring.ks: cut-offs must be positive and differ"),
         ("parsers:", "nightly: {timezone: Mars/Base}\nparsers:", "1: nightly.timezone: 'Mars/Base' is no IANA"),
         ("parsers:", "gates: {g: {source: ann_recall, metric: recall}}\nparsers:", "1: gates.g: give exactly one of"),
+        ("parsers:", "nightly: {cron: '0 25 * * *'}\nparsers:", "1: nightly.cron: '25' is no hour: 0 to 23, *, a range"),
+        ("parsers:", "nightly: {cron: '0 2 * *'}\nparsers:", "1: nightly.cron: '0 2 * *' has 4 fields; a cron line has five: minute"),
+        ("kind: bm25}", "kind: bm25, k1: .inf}", "9: retrievers.bm25.k1: Input should be a finite number"),
+        ("parsers:", "seed: true\nparsers:", "1: seed: is true or false; a number is wanted"),
+        ("parsers:", "scoring: {ks: [yes]}\nparsers:", "1: scoring.ks: is true or false; a number is wanted"),
+        ("parsers:", "storage: s4://bucket\nparsers:", "1: storage: no protocol 's4'; known: "),
+        ("parsers:", "storage: evaluation.yaml/tables\nparsers:", "1: storage: "),
+        ("parsers:", "dedup: {sweep_thresholds: [0.5, 8]}\nparsers:", "1: dedup.sweep_thresholds.1: Input should be less than or equal to 1"),
+        ("parsers:", "dedup: {permutations: 1000000}\nparsers:", "1: dedup.permutations: Input should be less than or equal to 4096"),
+        ("parsers:", "ann: {selectivities: [0]}\nparsers:", "1: ann.selectivities.0: Input should be greater than 0"),
+        ("parsers:", "classes: [{glob: 'a[b', doc_class: x}]\nparsers:", "1: classes.0.glob: 'a[b' is no glob: a '[' is not closed"),
+        ("parsers:", "classes: [{glob: '[z-a]', doc_class: x}]\nparsers:", "1: classes.0.glob: '[z-a]' is no glob: bad character range"),
+        ("parsers:", "classes: [{glob: 'scans/', doc_class: x}]\nparsers:", "1: classes.0.glob: 'scans/' matches no file"),
         ("parsers:", "gates: {G: {source: ann_recall, metric: r, at_least: 1}}\nparsers:", "1: gates.G.[key]: String should match"),
     ],
 )  # fmt: skip
@@ -98,6 +112,19 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, old: str, new: str, 
         ("kind: dense", "kind: dense, embedder: e5", "10: retrievers.dense.embedder: no embedder 'e5'"),
         ("kind: bm25}", "kind: rrf, of: [dense]}", "9: retrievers.bm25.chunkings: lane 'dense' does not run on all of them"),
         ("kind: bm25}", "kind: rrf, of: [bm25]}", "9: retrievers.bm25.of: 'bm25' is no bm25 or dense retriever"),
+        ("parsers:", "scoring: {pass_metric: correkt}\nparsers:", "1: scoring.pass_metric: no answer metric 'correkt'; known: correct, "),
+        ("parsers:", "scoring: {pass_metric: R}\nparsers:", "1: scoring.pass_metric: no answer metric 'R'"),
+        ("parsers:", "sweep: {metric: ndcg}\nparsers:", "1: sweep.metric: no ranking metric 'ndcg'; known: P, R, RR, Success, nDCG"),
+        (
+            "parsers:",
+            "cleaning: {drop_categories: [header]}\nparsers:",
+            "1: cleaning.drop_categories: no category 'header'; known: Address, ",
+        ),
+        (
+            "parsers:",
+            "judges: {j: {model: m, metrics: [faithfullness]}}\nparsers:",
+            "1: judges.j.metrics: no judged metric 'faithfullness'; known: faithfulness, context_recall, context_precision",
+        ),
         ("parsers:", "ann: {chunkings: [page]}\nparsers:", "1: ann.chunkings: no chunking 'page'"),
         (
             "strategy: whole",
@@ -110,6 +137,69 @@ def test_a_name_that_stands_for_nothing_is_told_with_where_it_stands(tmp_path: P
     found = complaint(tmp_path, MINIMAL.replace(old, new, 1))
     assert len(found) == 1
     assert found[0].startswith(f"evaluation.yaml:{message}")
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ("source: system_summary, metric: recall", "metric: no metric of system_summary 'recall'; known: AP, P, R, "),
+        ("source: system_summary, metric: correct", "unit: correct is not counted by document; known: question"),
+        ("source: system_summary, metric: R, k: 7", "k: R by document is not scored at 7; known: 1, 3, 5, 10, 20 "),
+        ("source: system_summary, metric: RR, scope: [second]", "scope: no scope of system_summary 'second'; known: first"),
+        ("source: ann_recall, metric: queries_per_second", "metric: no metric of ann_recall 'queries_per_second'; known: recall, "),
+        ("source: ann_recall, metric: recall, k: 5", "k: 5 is not measured; ann.k is 10"),
+        ("source: ann_recall, metric: recall, scope: [window-64-o8]", "scope: no scope of ann_recall 'window-64-o8'; known: whole, minilm"),
+        ("source: filter_exclusion, metric: exclusion", "metric: no metric of filter_exclusion 'exclusion'; known: false_exclusion"),
+        ("source: parse_quality, metric: cerr", "metric: no metric of parse_quality 'cerr'; known: cer, wer, "),
+        ("source: parse_quality, metric: cer, scope: [text/pdf]", "scope: no scope of parse_quality 'text/pdf'; known: text, text/text"),
+        ("source: dedup_quality, metric: f1", "metric: no metric of dedup_quality 'f1'; known: precision, recall, "),
+        ("source: dedup_quality, metric: recall, scope: [all]", "scope: no scope of dedup_quality 'all'; known: corpus"),
+    ],
+)
+def test_a_gate_that_names_what_its_source_does_not_have_is_told_with_what_it_has(tmp_path: Path, gate: str, message: str) -> None:
+    (found,) = complaint(tmp_path, f"gates: {{g: {{{gate}, at_least: 0.5}}}}\n{MINIMAL}")
+    assert found.startswith(f"evaluation.yaml:1: gates.g.{message}")
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        "source: system_summary, metric: R, k: 500, unit: group",
+        "source: system_summary, metric: ragas_faithfulness@j, unit: question",
+        "source: system_summary, metric: context_recall, unit: group",
+        "source: ann_recall, metric: recall, k: 10, scope: [whole/minilm]",
+        "source: parse_quality, metric: evidence_located, scope: [text]",
+    ],
+)
+def test_a_gate_on_anything_that_is_scored_is_accepted(tmp_path: Path, gate: str) -> None:
+    assert read(tmp_path, f"judges: {{j: {{model: m}}}}\ngates: {{g: {{{gate}, at_least: 0.5}}}}\n{MINIMAL}").gates
+
+
+def test_cron_lines_are_accepted_as_dagster_accepts_them_and_nothing_more() -> None:
+    from dagster._utils.schedules import is_valid_cron_string
+
+    good = [
+        "0 2 * * *",
+        "*/5 * * * *",
+        "1-5,7 0-23/2 * * *",
+        "0 0 ? jan,3 *",
+        "0 0 * * mon-FRI",
+        "5/10 * * * 7",
+        "0 0 31 4,5 *",
+    ]
+    bad = ["60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "*/0 * * * *", "a * * * *", "1,,2 * * * *", "-5 * * * *",
+           "0 2 * *", "* * * * * *", "", "0 0 30 2 *", "0 0 30 2 mon", "0 0 31 4,6 *", "1-2-3 * * * *", "@daily"]  # fmt: skip
+    assert [line for line in good if cron_problem(line)] == []
+    assert [line for line in bad if not cron_problem(line)] == []
+    assert [line for line in good if not is_valid_cron_string(line)] == []
+
+
+def test_every_category_of_unstructured_may_be_dropped() -> None:
+    from unstructured.documents.elements import TYPE_TO_TEXT_ELEMENT_MAP
+
+    from ingestion.parsers.elements import FURNITURE
+
+    assert {kind.category for kind in TYPE_TO_TEXT_ELEMENT_MAP.values()} | FURNITURE | {"Footnote"} <= set(CATEGORIES)
 
 
 @pytest.mark.parametrize("text", ["a: [1", "\tparsers: 1", "a: b: c", "- 1", "just words", "!!python/object:os.system x"])
@@ -174,7 +264,7 @@ def test_the_folder_comes_from_the_environment_and_keeps_its_state_inside(tmp_pa
     assert folder.stores == tmp_path.resolve() / "here" / ".rag_eval" / "stores"
 
 
-@pytest.mark.parametrize(("storage", "wanted"), [("", ".rag_eval/tables"), ("storage: s3://bucket/x\n", "s3://bucket/x")])
+@pytest.mark.parametrize(("storage", "wanted"), [("", ".rag_eval/tables"), ("storage: memory://bucket/x\n", "memory://bucket/x")])
 def test_tables_stand_in_the_state_folder_unless_settings_name_a_place(tmp_path: Path, storage: str, wanted: str) -> None:
     read(tmp_path, storage + MINIMAL)
     assert Folder(tmp_path).tables.endswith(wanted)
@@ -186,3 +276,8 @@ def test_bands_that_leave_no_row_are_an_error(tmp_path: Path) -> None:
         assert "65 bands of 64 permutations have no row" in complaint(tmp_path, f"dedup: {{{wrong}}}\n" + MINIMAL)[0]
     for wrong in ("sweep_bands: [0]", "sweep_permutations: [8]", "sweep_thresholds: [0]", "containment: 1.1"):
         assert "dedup" in complaint(tmp_path, f"dedup: {{{wrong}}}\n" + MINIMAL)[0]
+
+
+def test_a_storage_without_a_protocol_is_a_path_from_the_folder_wherever_the_command_runs(tmp_path: Path) -> None:
+    read(tmp_path, "storage: ../shared\n" + MINIMAL)
+    assert Path(Folder(tmp_path).tables).resolve() == tmp_path.parent / "shared"

@@ -15,9 +15,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol
@@ -219,7 +221,9 @@ class _Workers:
         from pebble import ProcessPool
 
         context = _Spawning()
-        pool = ProcessPool(max_workers=workers, initializer=_start_worker, initargs=(module, threads, megabytes), context=context)
+        with _deaf_to_interrupts():
+            pool = ProcessPool(max_workers=workers, initializer=_start_worker, initargs=(module, threads, megabytes), context=context)
+            bool(pool.active)  # asking starts its threads, and the first workers
         return cls(pool, context)
 
     def stop(self) -> None:
@@ -230,6 +234,21 @@ class _Workers:
             if process.pid is not None and process.is_alive():
                 process.kill()
                 process.join()
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let threads and processes started within inherit a blocked SIGINT: one met while Python starts would end in a traceback.
+
+    An interrupt from the keyboard goes to the workers too; they end with the pool, which this process stops. It comes here once
+    this is over.
+    """
+    resource_tracker.ensure_running()  # where a worker's start began it, it would unblock SIGINT again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _cause(exitcode: int) -> tuple[str, str]:

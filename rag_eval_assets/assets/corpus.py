@@ -23,7 +23,7 @@ from rag_eval_assets.report import pictures
 from rag_eval_assets.report.page_images import marked_page
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Parser, Settings
-from rag_eval_assets.storage.state import read_json, write_json
+from rag_eval_assets.storage.state import read_json, write_cache
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
 
@@ -36,7 +36,7 @@ def scan_corpus(step: Step) -> list[dict[str, Any]]:
     rules = [(rule.glob, rule.doc_class) for rule in step.settings.classes]
     rows = sources.scan(step.folder.corpus, rules, cache)
     if cache != before:
-        write_json(memory, cache)
+        write_cache(memory, cache)
     return rows
 
 

@@ -19,7 +19,13 @@ from rag_eval_assets.tables import OK
 @table_asset(kinds=["json"])
 def golden_questions(step: Step) -> Product:
     """The golden set: questions with reference answers, evidence, splits, slices, entitlement and filters."""
-    return Product(golden.read_golden(step.folder.golden, {row["doc_id"] for row in scan_corpus(step)}))
+    documents = scan_corpus(step)
+    rows = golden.read_golden(step.folder.golden, {row["doc_id"] for row in documents}, filters.filter_fields(documents))
+    known = golden.slice_names(rows)
+    unknown = [(("slices",), f"no question has {s!r}; known: {', '.join(known)}") for s in step.settings.slices if s not in known]
+    if unknown:
+        raise step.folder.settings_error(unknown)
+    return Product(rows)
 
 
 @table_asset(

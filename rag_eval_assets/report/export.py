@@ -10,9 +10,10 @@ from rag_eval_assets.storage.sync import open_catalogue
 
 
 def export_report(folder: Folder, target: Path | None = None) -> Path:
-    """Write the page of the last materialization to `target` (the state folder's report.html without one). Raises FileNotFoundError."""
+    """Write the page of the last materialization to `target` (the state folder's report.html without one). Raises OSError."""
     table, _ = open_catalogue(folder).read(AssetPartition("release_report"), ["html"])
     path = target or folder.state / "report.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if target is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(table["html"][0].as_py(), encoding="utf-8")
     return path

@@ -6,7 +6,7 @@ What belongs here: putting facts of tables and footers into lines. What does not
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rag_eval_assets.graph import AssetPartition, Graph
@@ -17,6 +17,19 @@ from rag_eval_assets.tables import FAILED
 
 NAMED = 5
 """Files and questions that `losses` names before it counts."""
+
+NEAREST = 120
+"""Characters shown of the text nearest to a quotation."""
+
+LOST_AT = {
+    "acquired": "its document is not in the corpus",
+    "parsed": "not found in what the parser read",
+    "cleaned": "in what the parser read, not found in the cleaned text",
+    "kept": "in its document, not found in the copy that was kept",
+}
+"""What it means that ingestion lost a quotation at a stage."""
+
+NO_QUESTIONS = "The golden set holds no question: write some in golden/*.jsonl, one JSON object a line."
 
 
 def lineage(folder: Folder, name: str, partition: str | None) -> Iterator[str]:
@@ -61,6 +74,9 @@ def lineage(folder: Folder, name: str, partition: str | None) -> Iterator[str]:
 def losses(folder: Folder) -> Iterator[str]:
     """What the tables of the last sync lack that a person may not expect: files that gave no text, quotations that were not found."""
     catalogue = open_catalogue(folder)
+    questions = catalogue.footer(AssetPartition("golden_questions"))
+    if questions is not None and questions.rows == 0:
+        yield NO_QUESTIONS
 
     def table(name: str, *columns: str) -> list[dict[str, Any]]:
         node = AssetPartition(name)
@@ -69,21 +85,37 @@ def losses(folder: Folder) -> Iterator[str]:
     documents = table("documents", "doc_id", "status", "reason")
     unread = [f"{row['doc_id']} ({row['reason']})" for row in documents if row["status"] == FAILED]
     if unread:
-        yield f"{len(unread)} of {len(documents)} files gave no text: {', '.join(unread[:NAMED])}{_rest(unread)}"
+        every = "select doc_id, reason, detail from documents where status = 'failed'"
+        yield f"{len(unread)} of {len(documents)} files gave no text: {', '.join(unread[:NAMED])}{_rest(unread, every)}"
     place = {row["question_id"]: f"{row['file']}:{row['line']}" for row in table("golden_questions", "question_id", "file", "line")}
-    evidence = table("golden_evidence", "question_id", "doc_id", "quotation", "match", "lost_at")
+    evidence = table("golden_evidence", "question_id", "doc_id", "quotation", "match", "lost_at", "found_text")
     quoted = [row for row in evidence if row["quotation"] is not None and row["question_id"] in place]
     lost = [
-        f"{row['question_id']} ({place[row['question_id']]}) in {row['doc_id']}, lost at {row['lost_at']}"
+        f"{row['question_id']} ({place[row['question_id']]}) in {row['doc_id']}: {LOST_AT[row['lost_at']]}{_nearest(row)}"
         for row in quoted
         if row["match"] == "none"
     ]
     if lost:
-        yield f"{len(lost)} of {len(quoted)} quotations were not found: {'; '.join(lost[:NAMED])}{_rest(lost)}"
+        every = "select question_id, doc_id, quotation, found_text from golden_evidence where match = 'none'"
+        yield f"{len(lost)} of {len(quoted)} quotations were not found: {'; '.join(lost[:NAMED])}{_rest(lost, every)}"
 
 
-def _rest(names: list[str]) -> str:
-    return f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+def _rest(names: list[str], every: str) -> str:
+    return f' and {len(names) - NAMED} more; all: rag-eval sql --format csv "{every}"' if len(names) > NAMED else ""
+
+
+def _nearest(evidence: Mapping[str, Any]) -> str:
+    return f"; nearest: {_quoted(evidence['found_text'], NEAREST)}" if evidence["found_text"] else ""
+
+
+def _quoted(text: str, most: int) -> str:
+    """A text on one line, in quotation marks, cut to `most` characters."""
+    line = " ".join(text.split())
+    return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'
+
+
+def _expected(question: Mapping[str, Any]) -> str:
+    return str(question["reference_answer"] or ("no reference answer" if question["answerable"] else "a refusal"))
 
 
 def _rows(catalogue: Catalogue, node: AssetPartition, question_id: str) -> list[dict[str, Any]]:
@@ -93,18 +125,22 @@ def _rows(catalogue: Catalogue, node: AssetPartition, question_id: str) -> list[
 
 
 def question_story(folder: Folder, question_id: str) -> Iterator[str]:
-    """What was asked, where its evidence stands, and what each system did with it. Raises LookupError for an unknown id."""
+    """What was asked, where its evidence stands, and what each system did with it.
+
+    Raises LookupError for an unknown id, FileNotFoundError where there is no table of questions to find it in.
+    """
     graph, catalogue = Graph(folder), open_catalogue(folder)
-    questions = _rows(catalogue, AssetPartition("golden_questions"), question_id)
-    if not questions:
+    questions = catalogue.read(AssetPartition("golden_questions"))[0].to_pylist()
+    question = next((row for row in questions if row["question_id"] == question_id), None)
+    if question is None:
         raise LookupError(f"no asset and no question {question_id!r}: give an asset's name, or an id of the golden set")
-    question = questions[0]
     yield f"{question_id} ({question['split']}, {question['intent']}, {question['language']}): {question['text']}"
-    yield f"  expected: {question['reference_answer'] or ('a refusal' if not question['answerable'] else 'no reference answer')}"
+    yield f"  expected: {_expected(question)}"
     yield f"  caller {question['entitlement']}, filter {question['filter'] or 'none'}"
     for e in _rows(catalogue, AssetPartition("golden_evidence"), question_id):
         place = f"[{e['start']}, {e['end']}) by {e['match']} match" if e["start"] is not None else e["match"]
-        yield f"  evidence {e['group']}: {e['doc_id']} {place}{', lost at ' + e['lost_at'] if e['lost_at'] else ''}"
+        lost = f"{LOST_AT[e['lost_at']]}{_nearest(e)}" if e["lost_at"] else ""
+        yield f"  evidence {e['group']}: {e['doc_id']} {lost or place}"
         if e["quotation"]:
             yield f'    "{e["quotation"]}"'
     for system in graph.partitions("answers"):
@@ -121,12 +157,20 @@ def question_story(folder: Folder, question_id: str) -> Iterator[str]:
                 shown = score["reason"] if score["value"] is None else round(score["value"], 4)
                 yield f"      {score['metric']}: {shown}{' — ' + score['explanation'] if score['explanation'] else ''}"
         for group in _rows(catalogue, AssetPartition("evidence_funnel", system), question_id):
-            lost = f"lost at {group['lost_at']}; open {group['open_next']}" if group["lost_at"] else "answered"
-            yield f"    evidence {group['group']}: reached {group['furthest'] or 'nothing'}, {lost}"
+            yield f"    evidence {group['group']}: {_way(group)}"
         for tried in _rows(catalogue, AssetPartition("diagnosis", system), question_id):
             if tried["status"] != "not_applicable":
                 result = {True: "recovered", False: "not recovered", None: tried["reason"]}[tried["recovered"]]
                 yield f"    intervention {tried['intervention']}: {result}; implicated: {tried['label']}"
+
+
+def _way(group: Mapping[str, Any]) -> str:
+    """How far a group's evidence got, from a row of evidence_funnel."""
+    if group["lost_at"]:
+        return f"reached {group['furthest'] or 'nothing'}, lost at {group['lost_at']}; open {group['open_next']}"
+    if group["furthest"] == "answered":
+        return "in the context, and the answer passed"
+    return f"in the context; {group['detail'] or 'nothing was lost'}" if group["furthest"] else f"not followed ({group['reason']})"
 
 
 def reading_sample(folder: Folder, number: int, seed: int, system: str | None) -> Iterator[str]:
@@ -136,15 +180,18 @@ def reading_sample(folder: Folder, number: int, seed: int, system: str | None) -
     if system not in graph.partitions("answers"):
         raise LookupError(f"no system {system!r}; known: {', '.join(map(str, graph.partitions('answers')))}")
     questions = catalogue.read(AssetPartition("golden_questions"))[0].to_pylist()
+    if not questions:
+        yield NO_QUESTIONS
+        return
     answers = {r["question_id"]: r for r in catalogue.read(AssetPartition("answers", system))[0].to_pylist()}
     contexts = {r["question_id"]: r for r in catalogue.read(AssetPartition("contexts", system))[0].to_pylist()}
     for question in random.Random(seed).sample(questions, min(number, len(questions))):
         answer, delivered = answers[question["question_id"]], contexts[question["question_id"]]
         yield f"{question['question_id']} ({question['split']}): {question['text']}"
-        yield f"  expected: {question['reference_answer']}"
+        yield f"  expected: {_expected(question)}"
         yield f"  {system}: {'refused' if answer['refused'] else answer['answer']}"
         cited = {c["position"] for c in answer["citations"]}
         for passage in delivered["passages"]:
             mark = "*" if passage["position"] in cited else " "
-            yield f"  {mark}[{passage['position'] + 1}] {passage['doc_id']} {passage['text'][:200]!r}"
+            yield f"  {mark}[{passage['position'] + 1}] {passage['doc_id']} {_quoted(passage['text'], 200)}"
         yield ""

@@ -10,22 +10,25 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 BUSY_SECONDS = 60.0
 KEYS_PER_QUERY = 500  # below SQLite's oldest limit of 999 bound parameters
+Found = TypeVar("Found")
 
 
-class StoreError(RuntimeError):
-    """A store file that cannot be used: names the file and the mend."""
+def is_damage(error: BaseException) -> bool:
+    """Whether SQLite says with this error that a file is no whole database."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class SqliteStore:
     """Blobs by key. Each process and thread opens its own connection at first use: share, pickle or fork an instance freely.
 
     Write-ahead logging lets readers go on while one writer commits; other writers wait up to `BUSY_SECONDS`. The last writer
-    of a key wins, which for content-addressed keys means that equal bytes are written twice.
+    of a key wins, which for content-addressed keys means that equal bytes are written twice. A damaged file is removed and made anew.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -38,31 +41,51 @@ class SqliteStore:
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The blobs that are there, in the order of `keys`; absent keys are left out."""
-        connection = self._connection()
-        found: dict[str, bytes] = {}
         wanted = list(dict.fromkeys(keys))
-        for start in range(0, len(wanted), KEYS_PER_QUERY):
-            part = wanted[start : start + KEYS_PER_QUERY]
-            marks = ",".join("?" * len(part))
-            found.update(connection.execute(f"SELECT key, value FROM blobs WHERE key IN ({marks})", part).fetchall())
+
+        def read(connection: sqlite3.Connection) -> dict[str, bytes]:
+            found: dict[str, bytes] = {}
+            for start in range(0, len(wanted), KEYS_PER_QUERY):
+                part = wanted[start : start + KEYS_PER_QUERY]
+                marks = ",".join("?" * len(part))
+                found.update(connection.execute(f"SELECT key, value FROM blobs WHERE key IN ({marks})", part).fetchall())
+            return found
+
+        found = self._whole(read)
         return {key: found[key] for key in wanted if key in found}
 
     def put_many(self, items: Mapping[str, bytes]) -> None:
         """Keep all items in one transaction: after the call all of them survive a kill, before it none."""
         if not items:
             return
-        connection = self._connection()
-        # IMMEDIATE: a transaction that upgrades from read to write would fail at once instead of waiting for its turn.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.executemany("INSERT OR REPLACE INTO blobs (key, value) VALUES (?, ?)", sorted(items.items()))
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
+
+        def write(connection: sqlite3.Connection) -> None:
+            # IMMEDIATE: a transaction that upgrades from read to write would fail at once instead of waiting for its turn.
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.executemany("INSERT OR REPLACE INTO blobs (key, value) VALUES (?, ?)", sorted(items.items()))
+            except BaseException:
+                if connection.in_transaction:  # SQLite has ended it where the file is damaged
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+        self._whole(write)
 
     def __len__(self) -> int:
-        return int(self._connection().execute("SELECT count(*) FROM blobs").fetchone()[0])
+        return self._whole(lambda connection: int(connection.execute("SELECT count(*) FROM blobs").fetchone()[0]))
+
+    def _whole(self, use: Callable[[sqlite3.Connection], Found]) -> Found:
+        """What `use` gives of a whole file: a damaged one is removed, and `use` begins again on an empty one."""
+        try:
+            return use(self._connection())
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+        self.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+        return use(self._connection())
 
     def close(self) -> None:
         """Close the calling thread's connection; the store opens again when used."""
@@ -90,12 +113,9 @@ class SqliteStore:
             _enter_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("CREATE TABLE IF NOT EXISTS blobs (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
-        except sqlite3.OperationalError:
+        except sqlite3.Error:
             connection.close()
             raise
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise StoreError(f"{self.path}: {error}. The store is a cache: delete the file and run again.") from error
         return connection
 
 

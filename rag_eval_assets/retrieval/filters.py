@@ -88,9 +88,14 @@ def passes(filter: Mapping[str, Any] | None, document: Row) -> bool:
     return all(_field_matches(document, field, _values(wanted)) for field, wanted in (filter or {}).items())
 
 
+def filter_fields(documents: Iterable[Row]) -> frozenset[str]:
+    """Fields that a filter may name: the columns of a document, and whatever its `fields` hold."""
+    return frozenset(FILTER_COLUMNS).union(field for document in documents for field in _fields(document.get("fields")))
+
+
 def check_filters(questions: Iterable[Row], documents: Iterable[Row]) -> None:
     """Raise ValueError naming question and field where an entitlement or filter names a field that no document can have."""
-    known = {field for document in documents for field in _fields(document.get("fields"))}.union(FILTER_COLUMNS)
+    known = filter_fields(documents)
     for question in questions:
         for field in predicate(question["filter"]):
             if field not in known:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.retrieval.bm25 import Bm25Index, analyse, analyse_known
 from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors
-from rag_eval_assets.retrieval.filters import check_filters, entitled, passes, predicate
+from rag_eval_assets.retrieval.filters import entitled, passes, predicate
 from rag_eval_assets.retrieval.fusion import DuplicateIds, rrf
 from rag_eval_assets.retrieval.ordering import Hits, Mask
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, TABLES
@@ -89,13 +89,12 @@ def run_retrievers(
     Every other question goes on. `detail` stands on a ranking's first row, `seconds` leaves the building of an index out.
 
     Raises ValueError for inputs that contradict each other: unknown or repeated names and ids, a chunk of an unknown document,
-    a predicate on an unknown field, a chunk without a vector of its present text, vectors of different widths.
+    a chunk without a vector of its present text, vectors of different widths.
     """
     by_name = _unique({spec.name: spec for spec in specs}, len(specs), "two retrievers have one name")
     by_id = _unique({question["question_id"]: question for question in questions}, len(questions), "two questions have one id")
     _check_todo(todo, by_name, by_id)
     wanted = {name: sorted(ids) for name, ids in sorted(todo.items()) if ids}
-    check_filters([by_id[i] for i in sorted({i for ids in wanted.values() for i in ids})], documents)
 
     corpus = _Corpus(chunks, documents)
     progress = _Progress(sum(map(len, wanted.values())), on_done)

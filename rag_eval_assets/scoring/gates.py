@@ -32,6 +32,11 @@ CORPUS = "corpus"
 _ANN_COLUMNS = {"recall": "recall_mean"}
 """Gate metrics that a column of ann_recall names in full."""
 
+ANN_METRICS = ("recall", "recall_mean", "recall_p5", "recall_by_id", "ndcg_cost", "distance_computations", "bytes")
+EXCLUSION_METRICS = ("false_exclusion",)
+DEDUP_METRICS = ("precision", "recall", "false_merge_rate", "missed_merge_rate")
+"""What a gate may name of each source that has a figure a column; times are no figures, for they decide nothing."""
+
 
 @dataclass(frozen=True)
 class Figure:

@@ -70,6 +70,11 @@ def _string_score(measure: Callable[[str, str], float] | None, reference: str, a
     return Outcome(measure(reference, texts.without_markers(answer["answer"])))
 
 
+def judged_name(metric: str, judge: str) -> str:
+    """Name of a judged metric in system_scores."""
+    return f"ragas_{metric}@{judge}"
+
+
 def judged(
     questions: list[dict[str, Any]],
     answers: list[dict[str, Any]],
@@ -105,7 +110,7 @@ def judged(
     verdicts = ask([(metric, sample) for (metric, _), sample in samples.items()], judge, seconds=seconds, on_done=on_done)
     outcomes.update(zip(samples, verdicts, strict=True))
     return [
-        score_row(question, f"ragas_{metric}@{name}", "question", _stage(metric), outcomes[metric, question["question_id"]])
+        score_row(question, judged_name(metric, name), "question", _stage(metric), outcomes[metric, question["question_id"]])
         for question in sorted(questions, key=lambda q: q["question_id"])
         for metric in metrics
     ]

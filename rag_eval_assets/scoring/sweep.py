@@ -101,7 +101,8 @@ def _compare(
     chosen = good[0] if good else None
     rows = []
     for chunking, own in scores.items():
-        difference, _, limits = differences.get(chunking, (None, 0, (None, None)))
+        nothing = (None, 0, (None, None))  # the best differs from itself by nothing, and no interval is about that
+        difference, _, limits = nothing if chunking == best else differences.get(chunking, nothing)
         lower, upper = bounded_mean(list(own.values())) if own else (None, None)
         verdict = RECOMMENDED if chunking == chosen else verdicts.get(chunking, UNDECIDED)
         rows.append(

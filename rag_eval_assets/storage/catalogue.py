@@ -26,7 +26,7 @@ from rag_eval_assets.storage.parquet import (
     verify,
     write_atomically,
 )
-from rag_eval_assets.storage.state import read_json, write_json
+from rag_eval_assets.storage.state import read_json, write_cache
 from rag_eval_assets.tables import TABLES
 
 
@@ -142,7 +142,7 @@ class Catalogue:
     def save(self) -> None:
         """Write the cache when something changed."""
         if self._dirty:
-            write_json(self.cache, self._known)
+            write_cache(self.cache, self._known)
             self._dirty = False
 
     def files(self) -> list[tuple[UPath, AssetPartition | None]]:

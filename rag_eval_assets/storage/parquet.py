@@ -154,6 +154,7 @@ def write_atomically(path: UPath, data: bytes) -> None:
 
 def read_footer(data: bytes | UPath) -> Footer:
     """The footer alone. Raises TornFileError, FileNotFoundError."""
+    named = "" if isinstance(data, bytes) else f"{data}: "
     try:
         if isinstance(data, bytes):
             metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
@@ -164,9 +165,9 @@ def read_footer(data: bytes | UPath) -> Footer:
     except FileNotFoundError:
         raise
     except TornFileError as error:
-        raise TornFileError(f"{'' if isinstance(data, bytes) else data}: {error}") from error
+        raise TornFileError(f"{named}{error}") from error
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise TornFileError(f"{'' if isinstance(data, bytes) else data}: no readable footer ({error})") from error
+        raise TornFileError(f"{named}no readable footer ({error})") from error
 
 
 def decode(data: bytes, contract: Table, columns: Iterable[str] | None = None) -> tuple[pa.Table, Footer]:

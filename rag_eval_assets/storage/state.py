@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,5 +26,14 @@ def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    temporary.write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_cache(path: Path, value: Any) -> None:
+    """`write_json` where that is possible: a folder that is read-only, or a disk that is full, is no reason to end what only reads."""
+    with suppress(OSError):
+        write_json(path, value)

@@ -7,7 +7,6 @@ partition is made (`produce`, Dagster).
 from __future__ import annotations
 
 import gc
-import json
 import os
 import signal
 import socket
@@ -25,10 +24,12 @@ from filelock import FileLock, Timeout
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
+from rag_eval_assets.storage.dagster_damage import telling_damage
+from rag_eval_assets.storage.owner import check_owner, take_ownership
 from rag_eval_assets.storage.parquet import ContractError, TornFileError
 from rag_eval_assets.storage.produce import Finished, produce
 from rag_eval_assets.storage.staleness import Group, Status, evaluate, plan
-from rag_eval_assets.storage.state import read_json, write_json
+from rag_eval_assets.storage.state import read_json, write_cache, write_json
 from rag_eval_assets.storage.versions import SourceTree
 from rag_eval_assets.tables import TABLES
 
@@ -37,17 +38,12 @@ if TYPE_CHECKING:
 
 PROCESS_TAG = "rag_eval/process"
 SYNC_TAG = "rag_eval/sync"
-MARKER = "owner.json"
 ATTEMPTS = 3
 """A partition that is still not fresh after this many runs of one sync counts as failed: its inputs move, or it is not deterministic."""
 
 
 class LockedError(RuntimeError):
     """Another sync holds this folder; names the holder."""
-
-
-class ForeignStateError(RuntimeError):
-    """A state folder or table root that belongs to another evaluation folder."""
 
 
 @dataclass(frozen=True)
@@ -97,24 +93,10 @@ class Listener:
 
 
 def open_catalogue(folder: Folder) -> Catalogue:
-    """The tables of an evaluation folder. Raises ForeignStateError where the table root belongs to another evaluation."""
+    """The tables of an evaluation folder. Raises ForeignStateError where the table root belongs to another one."""
     catalogue = Catalogue(folder.tables, folder.state / "state.json")
-    marker = catalogue.root / MARKER
-    if marker.exists():
-        owner = json.loads(marker.read_text()).get("evaluation")
-        if owner != folder.settings.name:
-            raise ForeignStateError(
-                f"{catalogue.root} holds the tables of evaluation {owner!r}, this folder is {folder.settings.name!r}: give it another "
-                "'storage', or restore 'name' in evaluation.yaml"
-            )
+    check_owner(catalogue.root, folder)
     return catalogue
-
-
-def _own(catalogue: Catalogue, folder: Folder) -> None:
-    marker = catalogue.root / MARKER
-    if not marker.exists():
-        catalogue.root.mkdir(parents=True, exist_ok=True)
-        marker.write_text(json.dumps({"evaluation": folder.settings.name}))
 
 
 def process_identity() -> str:
@@ -249,6 +231,9 @@ def selection(graph: Graph, select: Sequence[str], partition: str | None) -> Cal
         for node in graph.nodes()
         if (not select or node.asset in select) and (partition is None or node.partition in ((None, partition) if select else (partition,)))
     ]
+    for name in select:
+        if not any(node.asset == name for node in todo):
+            raise LookupError(f"{name} has no partition {partition!r}; it has {', '.join(map(str, graph.partitions(name)))}")
     while todo:
         node = todo.pop()
         if node not in wanted:
@@ -272,7 +257,8 @@ def sync(
     """Bring every selected asset partition to fresh, paying only for what changed.
 
     A failed partition stops only what is below it. A sync with nothing to do starts no run. Raises LockedError, ForeignStateError,
-    and the typed errors of settings, corpus, golden set and labels before anything runs.
+    and the typed errors of settings, corpus, golden set and labels before anything runs; DamagedDatabaseError where Dagster's
+    database cannot be read.
     """
     listener = listener or Listener()
     graph = Graph(folder, source)
@@ -285,25 +271,26 @@ def sync(
             statuses = evaluate(graph, catalogue, roots)
             report.planned = [(n, s.reasons) for n, s in statuses.items() if s.state != "fresh" and chosen(n)]
             return report
-        _own(catalogue, folder)
-        own_instance = instance is None
-        instance = instance or open_instance(folder)
-        try:
-            memory = folder.state / "acknowledged.json"
-            acknowledged: dict[str, Any] = read_json(memory)
-            before = dict(acknowledged)
-            report.repaired = repair(graph, catalogue, instance, acknowledged)
-            for message in report.repaired:
-                listener.repaired(message)
-            if acknowledged != before:
-                write_json(memory, acknowledged)
-            with _rare_collections(), _kept_interrupts() as check:
-                _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {}, check)
-        finally:
-            catalogue.save()
-            graph.source.remember()
-            if own_instance:
-                instance.dispose()
+        take_ownership(catalogue.root, folder)
+        with telling_damage(folder.state / "dagster"):
+            own_instance = instance is None
+            instance = instance or open_instance(folder)
+            try:
+                memory = folder.state / "acknowledged.json"
+                acknowledged: dict[str, Any] = read_json(memory)
+                before = dict(acknowledged)
+                report.repaired = repair(graph, catalogue, instance, acknowledged)
+                for message in report.repaired:
+                    listener.repaired(message)
+                if acknowledged != before:
+                    write_cache(memory, acknowledged)
+                with _rare_collections(), _kept_interrupts() as check:
+                    _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {}, check)
+            finally:
+                catalogue.save()
+                graph.source.remember()
+                if own_instance:
+                    instance.dispose()
     return report
 
 

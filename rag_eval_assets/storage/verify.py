@@ -7,8 +7,9 @@ from typing import Literal
 
 from rag_eval_assets.graph import Graph
 from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.owner import MARKER
 from rag_eval_assets.storage.parquet import ContractError, TornFileError
-from rag_eval_assets.storage.sync import MARKER, open_catalogue
+from rag_eval_assets.storage.sync import open_catalogue
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.storage.state import read_json, write_json
+from rag_eval_assets.storage.state import read_json, write_cache
 from rag_eval_assets.tables import Table
 
 PACKAGES = ("ingestion", "rag_eval_assets")
@@ -182,7 +182,7 @@ class SourceTree:
         """Write what was learnt to the memory, if there is one and anything was."""
         if self.memory is not None and self._facts() != self._remembered:
             facts = {"modules": self._hashes, "imports": self._imports, "functions": self._functions}
-            write_json(self.memory, {"source": self._fingerprint, **facts})
+            write_cache(self.memory, {"source": self._fingerprint, **facts})
             self._remembered = self._facts()
 
     def _text(self, module: str) -> str | None:

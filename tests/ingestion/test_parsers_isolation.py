@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ingestion import parsers
@@ -96,6 +98,35 @@ def test_each_way_to_die_is_a_typed_row_and_the_other_files_are_parsed(make: Mak
             assert set(row) == COLUMNS
             assert row["reason"] is None or row["reason"] in REASONS
     assert capfd.readouterr() == ("", ""), "a worker wrote to the caller's output"
+
+
+def test_an_interrupt_while_workers_start_is_for_the_caller_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("fine")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from ingestion.parsers.elements import ParseOptions, ParseRequest\n"
+        "from ingestion.parsers.isolation import run_isolated\n"
+        "if __name__ == '__main__':\n"
+        f"    asked = [ParseRequest(str(i), Path({str(tmp_path / 'a.txt')!r}), 'text/plain', 'text', '0') for i in range(3)]\n"
+        "    print('started', flush=True)\n"
+        "    list(run_isolated('ingestion.parsers.pymupdf_text', asked, ParseOptions(), workers=2, seconds=30, megabytes=256))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as started:  # fmt: skip
+        assert started.stdout is not None
+        assert started.stdout.readline() == "started\n"
+        while len(young := [c.pid for c in psutil.Process(started.pid).children() if "spawn_main" in " ".join(c.cmdline())]) < 2:
+            time.sleep(0.001)
+        masks = [int(re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())[0], 16) for pid in young]
+        os.killpg(started.pid, signal.SIGINT)
+        told = started.stderr.read() if started.stderr else ""
+    assert [mask >> (signal.SIGINT - 1) & 1 for mask in masks] == [1, 1]
+    assert told.count("Traceback") == 1, told
+    assert told.splitlines()[-1] == "KeyboardInterrupt"
 
 
 def test_workers_that_never_live_are_one_error_with_the_mend_instead_of_a_failure_a_file(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rag_eval_assets.settings import Folder
+from tests.integration.conftest import CHANGES
 from tests.small import QUESTIONS, SETTINGS, write_questions, write_settings
 
 
@@ -33,8 +37,6 @@ def test_status_names_every_asset_partition_with_its_state_and_reasons(synced: F
     assert {tuple(sorted(row)) for row in rows} == {("asset", "partition", "reasons", "state")}
     assert {row["state"] for row in rows} == {"fresh"}
     systems = {**SETTINGS["systems"], "first": {**SETTINGS["systems"]["first"], "top_k": 2}}
-    from tests.integration.conftest import CHANGES
-
     write_settings(synced.path, {**CHANGES, "systems": systems, "slices": ["language"]})
     Path(synced.tables, "chunks", "whole.parquet").unlink()
     stale = {
@@ -71,6 +73,32 @@ def test_sql_has_every_asset_as_a_view(synced: Folder) -> None:
     assert "window-16-o0" in said
 
 
+def test_sql_tells_of_a_table_without_a_file_and_refuses_a_damaged_one_where_the_query_names_it(synced: Folder) -> None:
+    tables = Path(synced.tables)
+    (tables / "documents.parquet").unlink()
+    (tables / "chunks" / "whole.parquet").unlink()
+    (tables / "dedup_quality.parquet").write_bytes(b"PAR1 no more")
+    said = rag_eval(synced, "sql", "with d as (select * from Documents) select partition, count(*) from d, chunks group by 1")
+    for absent in ("documents", "chunks[whole]"):
+        assert f"{absent} has no file, so it gives no rows: run 'rag-eval sync'\n" in said
+    assert "has no file" not in rag_eval(synced, "sql", "select count(*) from contexts")
+    said = rag_eval(synced, "sql", "select count(*) from dedup_quality", code=2)
+    assert re.match(r"error \S+dedup_quality\.parquet: no readable footer \(.*Run 'rag-eval sync', which makes it anew\.$", said, re.S)
+
+
+def test_sql_gives_csv_and_json_whole(synced: Folder) -> None:
+    query = "select a.question_id, range as n, kinds from golden_questions a, range(40) order by 1, 2"
+    for form, read in (("json", json.loads), ("csv", lambda text: list(csv.DictReader(io.StringIO(text))))):
+        rows = read(rag_eval(synced, "sql", query, "--format", form))
+        assert len(rows) == 9 * 40
+        assert str(rows[-1]["n"]) == "39"
+
+
+@pytest.mark.parametrize("query", ["", " ; ", "/* nothing */"])
+def test_a_query_without_a_statement_is_an_error(synced: Folder, query: str) -> None:
+    assert rag_eval(synced, "sql", query, code=2).startswith("error there is no query in the text")
+
+
 def test_a_mistake_in_sql_or_in_the_name_of_a_baseline_is_one_error_and_no_traceback(synced: Folder) -> None:
     for words in (["sql", "selec 1"], ["sql", "select document_id from documents"], ["baseline", "save", "../x", "first"]):
         said = rag_eval(synced, *words, code=2)
@@ -90,15 +118,13 @@ def test_sync_ends_with_the_files_that_gave_no_text_and_the_quotations_that_no_t
     write_questions(synced.path, [lost, *QUESTIONS[1:]])
     said = rag_eval(synced, "sync", "--select", "golden_evidence").replace("\n", " ")
     assert "1 of 7 files gave no text: empty.md (empty_file)" in said
-    assert "1 of 8 quotations were not found: q1 (questions.jsonl:1) in returns.md, lost at parsed" in said
+    assert "1 of 8 quotations were not found: q1 (questions.jsonl:1) in returns.md: not found in what the parser read" in said
     write_questions(synced.path, QUESTIONS[1:])
     assert "quotations" not in rag_eval(synced, "sync", "--select", "golden_questions"), "evidence of a question that is gone"
 
 
 def test_a_reason_in_a_pipe_is_one_line(synced: Folder) -> None:
     systems = {**SETTINGS["systems"], "first": {**SETTINGS["systems"]["first"], "top_k": 2}}
-    from tests.integration.conftest import CHANGES
-
     write_settings(synced.path, {**CHANGES, "systems": systems})
     (line,) = [line for line in rag_eval(synced, "status").splitlines() if line.startswith("system_specs") and "first" in line]
     assert re.search(r"input: files changed \([0-9a-f]{8} -> [0-9a-f]{8}\)$", line.rstrip())
@@ -137,6 +163,7 @@ def test_inspect_tells_the_story_of_a_question(synced: Folder) -> None:
         "system first",
         "delivered",
         "answer (ok)",
+        "evidence g1: in the context, and the answer passed",
     ):
         assert word in said
 
@@ -148,6 +175,7 @@ def test_inspect_tells_the_story_of_a_question(synced: Folder) -> None:
         (("inspect", "chunks", "nobody"), "chunks has the partitions window-16-o0, whole"),
         (("sync", "--select", "nobody"), "no asset nobody; known: source_documents"),
         (("sync", "--partition", "nobody"), "no partition 'nobody'; known:"),
+        (("sync", "--select", "chunks", "--partition", "first"), "chunks has no partition 'first'; it has window-16-o0, whole"),
         (("baseline", "save", "june", "nobody"), "no system 'nobody'; known: first, second"),
     ],
 )
@@ -156,6 +184,86 @@ def test_an_unknown_name_is_one_line_that_lists_what_there_is(synced: Folder, wo
     assert said.startswith("error ")
     assert message in said
     assert "Traceback" not in said
+
+
+def test_more_losses_than_are_named_come_with_the_query_for_all(synced: Folder) -> None:
+    for number in range(7):
+        (synced.corpus / f"empty-{number}.md").write_text("")
+    said = rag_eval(synced, "sync", "--select", "documents")
+    (query,) = re.findall(r' and 2 more; all: rag-eval sql --format csv "(.+)"\n', said)
+    found = list(csv.DictReader(io.StringIO(rag_eval(synced, "sql", "--format", "csv", query))))
+    assert [row["doc_id"] for row in found] == [f"empty-{number}.md" for number in range(7)]
+
+
+def test_a_golden_set_without_questions_is_told(synced: Folder) -> None:
+    write_questions(synced.path, [])
+    assert "The golden set holds no question" in rag_eval(synced, "sync", "--select", "golden_questions")
+    assert "The golden set holds no question" in rag_eval(synced, "sample")
+
+
+def test_without_a_table_of_questions_nobody_says_that_there_is_no_such_question(synced: Folder) -> None:
+    Path(synced.tables, "golden_questions.parquet").unlink()
+    assert re.match(r"error golden_questions is not there \(.*run 'rag-eval sync'", rag_eval(synced, "inspect", "q1", code=2))
+
+
+@pytest.mark.parametrize(("command", "told"), [("status", "48 fresh, 0 missing, 1 stale"), ("verify", "Every file is whole")])
+def test_what_only_reads_works_where_no_cache_can_be_written(synced: Folder, command: str, told: str) -> None:
+    (synced.corpus / "shipping.md").touch()
+    write_questions(synced.path, QUESTIONS[1:])
+    for cache in ("scan.json", "state.json", "source.json"):  # a folder in its place refuses the administrator too
+        (synced.state / cache).unlink(missing_ok=True)
+        (synced.state / cache / "x").mkdir(parents=True)
+    assert told in rag_eval(synced, command)
+
+
+def test_a_damaged_database_of_dagster_is_one_error_and_mended_as_it_says(synced: Folder) -> None:
+    database = synced.state / "dagster" / "history" / "runs" / "index.db"
+    database.write_bytes(b"no database" * 1_000)
+    said = rag_eval(synced, "sync", code=2)
+    assert said.startswith(f"error {database}: a database of Dagster is damaged. Remove the folder {synced.state / 'dagster'}: ")
+    shutil.rmtree(synced.state / "dagster")
+    said = rag_eval(synced, "sync")
+    assert "documents: Dagster did not know the file" in said
+    assert "Nothing is stale" in said
+
+
+def test_an_interrupt_is_one_word_in_any_command_and_while_it_is_imported(
+    synced: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rag_eval_assets import __main__, cli
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(cli.atexit, "_run_exitfuncs", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["rag-eval", "--data", str(synced.path), "verify"])
+    monkeypatch.setattr("rag_eval_assets.storage.verify.verify_tables", interrupted)
+    __main__.main()
+    monkeypatch.setattr(cli, "run", interrupted)
+    __main__.main()
+    assert (ended, capsys.readouterr().err) == ([130, 130], "interrupted\ninterrupted\n")
+    light = "import rag_eval_assets.__main__, sys; print(sorted(m for m in sys.modules if m in ('typer', 'pydantic', 'numpy', 'pyarrow')))"
+    assert subprocess.run([sys.executable, "-c", light], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_slice_is_a_field_of_the_questions_or_one_of_their_own(synced: Folder) -> None:
+    write_questions(synced.path, [{**QUESTIONS[0], "slices": {"region": "north"}}, *QUESTIONS[1:]])
+    write_settings(synced.path, {**CHANGES, "slices": ["intent", "region"]})
+    assert 'slices ["intent"] -> ["intent","region"]' in rag_eval(synced, "sync", "--dry-run")
+    write_settings(synced.path, {**CHANGES, "slices": ["intent", "langauge"]})
+    said = rag_eval(synced, "sync", code=2)
+    assert re.search(r"evaluation\.yaml:\d+: slices: no question has 'langauge'; known: answerable, .*, region$", said.strip())
+
+
+def test_a_filter_on_a_field_that_no_document_has_stops_before_anything_runs(synced: Folder) -> None:
+    write_questions(synced.path, [*QUESTIONS[1:], {**QUESTIONS[0], "filter": {"prodct": "kettle"}}])
+    said = rag_eval(synced, "sync", code=2)
+    assert re.match(
+        r"error \S+questions\.jsonl:9: question 'q1': filter\.prodct: is a field that no document has; known: doc_class, ", said
+    )
+    assert "run  " not in said
 
 
 def test_a_bad_golden_line_stops_before_anything_runs(synced: Folder) -> None:
@@ -194,8 +302,6 @@ def test_damage_that_keeps_size_and_time_is_mended_once_something_read_it(synced
 
 
 def test_a_blocking_gate_is_exit_code_three(synced: Folder) -> None:
-    from tests.integration.conftest import CHANGES
-
     gates = {
         "mrr": {"source": "system_summary", "metric": "RR", "at_least": 1.0},
         "impossible": {"source": "system_summary", "metric": "P", "k": 5, "at_least": 1.0},
@@ -209,8 +315,14 @@ def test_a_sample_to_read_by_hand_is_the_same_for_one_seed(synced: Folder) -> No
     first = rag_eval(synced, "sample", "3", "--seed", "5")
     assert first == rag_eval(synced, "sample", "3", "--seed", "5") != rag_eval(synced, "sample", "3", "--seed", "6")
     assert first.count("expected:") == 3
+    whole = rag_eval(synced, "sample")
+    assert "expected: a refusal" in whole
+    assert "None" not in whole
+    assert '[1] safety.txt "Safety Never immerse the base in water.' in whole
 
 
 def test_a_report_can_be_written_anywhere(synced: Folder, tmp_path: Path) -> None:
-    rag_eval(synced, "report", "--to", str(tmp_path / "out" / "report.html"))
-    assert (tmp_path / "out" / "report.html").read_text().lower().startswith("<!doctype html>")
+    rag_eval(synced, "report", "--to", str(tmp_path / "report.html"))
+    assert (tmp_path / "report.html").read_text().lower().startswith("<!doctype html>")
+    for place, why in ((tmp_path, "Is a directory"), (tmp_path / "out" / "report.html", "No such file or directory")):
+        assert rag_eval(synced, "report", "--to", str(place), code=2) == f"error {place}: {why}\n"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_eval_assets.resources.stores import KEYS_PER_QUERY, SqliteStore, StoreError
+from rag_eval_assets.resources.stores import KEYS_PER_QUERY, SqliteStore
 
 
 def _write(path: Path, writer: int) -> None:
@@ -103,11 +103,32 @@ def test_a_closed_store_opens_again(store: SqliteStore) -> None:
     assert store.get_many(["a"]) == {"a": b"1"}
 
 
-def test_a_file_that_is_no_store_is_named_with_the_mend(tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     path.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(StoreError, match=r"store\.sqlite.*delete the file"):
-        SqliteStore(path).get_many(["a"])
+    store = SqliteStore(path)
+    assert store.get_many(["a"]) == {}
+    store.put_many({"a": b"1"})
+    assert SqliteStore(path).get_many(["a"]) == {"a": b"1"}
+
+
+@pytest.mark.parametrize("use", ["get_many", "put_many", "__len__"])
+def test_damage_that_is_met_late_costs_the_cache_and_no_error(store: SqliteStore, use: str) -> None:
+    store.put_many({f"{i:04}": bytes(2_000) for i in range(500)})
+    store.close()
+    whole = store.path.read_bytes()
+    store.path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))  # the header is whole, so the file opens
+    arguments: dict[str, list[object]] = {"get_many": [["0001", "0499"]], "put_many": [{"0250": b"1"}], "__len__": []}
+    assert getattr(store, use)(*arguments[use]) in ({}, None, 0)
+    store.put_many({"later": b"2"})
+    assert store.get_many(["later", "0001"]) == {"later": b"2"}
+
+
+def test_what_is_no_damage_is_raised_and_costs_nothing(store: SqliteStore) -> None:
+    store.put_many({"a": b"1"})
+    with pytest.raises(sqlite3.ProgrammingError):
+        store.get_many([object()])  # type: ignore[list-item]
+    assert store.get_many(["a"]) == {"a": b"1"}
 
 
 @settings(max_examples=25, deadline=None)

@@ -334,7 +334,7 @@ def test_contradicting_inputs_are_refused_by_name(world: World, document: Make) 
         world.run({"x": ["q-pump"]}, specs=[RetrieverSpec("x", "splade", {})])
 
 
-def test_a_filter_on_an_unknown_field_names_question_and_field(world: World, question: Make) -> None:
-    bad = question("q-bad", "pump", filter={"colour": "red"})
-    with pytest.raises(ValueError, match=r"question 'q-bad': filter names 'colour'"):
-        world.run({"bm25": ["q-bad"]}, questions=[*world.questions, bad])
+def test_a_filter_on_a_field_that_only_documents_outside_the_index_have_finds_nothing(world: World, question: Make) -> None:
+    strict = question("q-strict", "pump", filter={"colour": "red"})
+    rows = world.run({"bm25": ["q-strict"]}, questions=[*world.questions, strict])
+    assert [(row["rank"], row["status"], row["reason"]) for row in rows] == [(0, "ok", "empty_ranking")]

@@ -55,6 +55,8 @@ def test_the_smallest_least_overlapping_chunking_that_is_non_inferior_is_recomme
     }
     assert found["window-128-o0"]["difference"] == pytest.approx(-0.01)
     assert -0.05 <= found["window-128-o0"]["difference_lower"] < -0.01 < found["window-128-o0"]["difference_upper"]
+    best = found["window-256-o0"]
+    assert [best[name] for name in ("difference", "difference_lower", "difference_upper")] == [None] * 3
     assert "non-inferior to window-256-o0 within 0.05" in found["window-128-o0"]["detail"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from rag_eval_assets.settings import Folder
-from rag_eval_assets.storage.sync import ForeignStateError, LockedError, is_alive, open_catalogue, process_identity, storage_lock
-from tests.small import small_folder
+from rag_eval_assets.storage.owner import ForeignStateError, take_ownership
+from rag_eval_assets.storage.sync import LockedError, is_alive, open_catalogue, process_identity, storage_lock
+from tests.small import small_folder, write_settings
 
 HOLD = """
 import sys, time
@@ -38,13 +39,45 @@ def test_a_second_sync_refuses_and_names_the_holder_and_a_killed_holder_blocks_n
         pass
 
 
-def test_tables_of_another_evaluation_are_refused(tmp_path: Path) -> None:
-    folder = small_folder(tmp_path / "e")
-    tables = Path(folder.tables)
-    tables.mkdir(parents=True)
-    (tables / "owner.json").write_text(json.dumps({"evaluation": "another"}))
-    with pytest.raises(ForeignStateError, match="'another'"):
-        open_catalogue(Folder(folder.path))
+def sharing(path: Path, name: str = "small") -> Folder:
+    """A small folder whose tables stand in a root beside it."""
+    return small_folder(path, {"storage": "../tables", "name": name})
+
+
+def own(folder: Folder) -> None:
+    """What the first sync does with the table root."""
+    take_ownership(open_catalogue(folder).root, folder)
+
+
+def test_a_table_root_has_one_folder_whatever_the_folders_are_called(tmp_path: Path) -> None:
+    one, two = sharing(tmp_path / "one"), sharing(tmp_path / "two")
+    own(one)
+    with pytest.raises(ForeignStateError, match=r"tables of .*/one .*this folder is .*/two .*another 'storage' .*or remove the tables in"):
+        open_catalogue(two)
+    write_settings(one.path, {"storage": "../tables", "name": "renamed"})
+    own(Folder(one.path))
+    shutil.rmtree(tmp_path / "tables")
+    own(two)
+    with pytest.raises(ForeignStateError, match=r"tables of .*/two "):
+        open_catalogue(one)
+
+
+def test_a_folder_that_moved_keeps_its_root_and_a_copy_of_it_does_not_get_it(tmp_path: Path) -> None:
+    own(sharing(tmp_path / "one"))
+    moved = Folder((tmp_path / "one").rename(tmp_path / "moved"))
+    own(moved)
+    shutil.copytree(moved.path, tmp_path / "copy")
+    with pytest.raises(ForeignStateError, match=r"/copy, is a copy of that one"):
+        open_catalogue(Folder(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"evaluation": "small"}', '{"owner": "x", "folder": 5}'])
+def test_a_marker_that_names_nobody_is_refused_with_the_mend(tmp_path: Path, text: str) -> None:
+    folder = sharing(tmp_path / "one")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "owner.json").write_text(text)
+    with pytest.raises(ForeignStateError, match=r"owner\.json: does not say whose .* remove the tables in"):
+        open_catalogue(folder)
 
 
 def test_a_process_is_alive_until_it_ends_and_a_reused_pid_is_not_it() -> None:
