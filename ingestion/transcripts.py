@@ -71,7 +71,7 @@ def align_characters(reference: str, hypothesis: str) -> Alignment:
 
     # jiwer's own default strips both sides, which is for the policy to say.
     apart = jiwer.Compose([jiwer.ReduceToListOfListOfChars()])
-    return _alignment(jiwer.process_characters, apart, reference, hypothesis, list(reference), list(hypothesis), "")
+    return _alignment(jiwer.process_characters, apart, reference, hypothesis, reference, hypothesis, "")
 
 
 def align_words(reference: str, hypothesis: str) -> Alignment:

@@ -34,7 +34,7 @@ _ANN_COLUMNS = {"recall": "recall_mean"}
 
 ANN_METRICS = ("recall", "recall_mean", "recall_p5", "recall_by_id", "ndcg_cost", "distance_computations", "bytes")
 EXCLUSION_METRICS = ("false_exclusion",)
-DEDUP_METRICS = ("precision", "recall", "false_merge_rate", "missed_merge_rate")
+DEDUP_METRICS = ("precision", "recall", "false_merge_rate", "missed_merge_rate", "evidence_loss")
 """What a gate may name of each source that has a figure a column; times are no figures, for they decide nothing."""
 
 
