@@ -6,11 +6,10 @@ import gzip
 import hashlib
 import json
 import re
-import socket
 from collections import Counter
 from pathlib import Path
 from statistics import mean
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -24,18 +23,7 @@ from rag_eval_assets.settings import Parser
 EXTRACTORS = ["trafilatura", "readability", "justext"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _warm() -> None:
-    unstructured_elements.warm(1)
-
-
-@pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        pytest.fail("a socket was opened")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+pytestmark = pytest.mark.usefixtures("unstructured", "no_network")
 
 
 def read(folder: Path, page: str, extractor: str) -> tuple[list[Element], list[str]]:

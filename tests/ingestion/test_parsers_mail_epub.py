@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import socket
 import zipfile
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,19 +15,7 @@ from ingestion.parsers import unstructured_elements
 from ingestion.parsers.decoding import decode
 from ingestion.parsers.elements import Element, Parsed, ParseFailure, ParseOptions
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _warm() -> None:
-    unstructured_elements.warm(1)
-
-
-@pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        pytest.fail("a socket was opened")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+pytestmark = pytest.mark.usefixtures("unstructured", "no_network")
 
 
 def mail(path: Path, data: bytes) -> Parsed:

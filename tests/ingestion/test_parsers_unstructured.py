@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import docx
 import pytest
@@ -16,19 +14,7 @@ from ingestion.parsers.elements import Element, ParseFailure, ParseOptions
 from ingestion.parsers.unstructured_elements import decode
 from ingestion.tables import teds
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _warm() -> None:
-    unstructured_elements.warm(1)
-
-
-@pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        pytest.fail("a socket was opened")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+pytestmark = pytest.mark.usefixtures("unstructured", "no_network")
 
 
 def read(path: Path, media_type: str, content: str | bytes | None = None) -> list[Element]:
