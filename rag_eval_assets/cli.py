@@ -24,6 +24,7 @@ from rich.table import Column
 from rich.table import Table as Grid
 from typer.core import TyperGroup
 
+from rag_eval_assets.__main__ import INTERRUPTED
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.tables import TABLES
 
@@ -52,7 +53,7 @@ import_app = typer.Typer(no_args_is_help=True, help="Turn other layouts into an 
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(import_app, name="import")
 out, err = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
-FAILED, BAD_INPUT, BLOCKED, INTERRUPTED = 1, 2, 3, 130
+FAILED, BAD_INPUT, BLOCKED = 1, 2, 3
 WIDE = 10_000  # columns of a pipe: a reason is one line, for grep
 
 
