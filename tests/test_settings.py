@@ -150,7 +150,7 @@ def test_a_name_that_stands_for_nothing_is_told_with_where_it_stands(tmp_path: P
         ("source: ann_recall, metric: recall, k: 5", "k: 5 is not measured; ann.k is 10"),
         ("source: ann_recall, metric: recall, scope: [window-64-o8]", "scope: no scope of ann_recall 'window-64-o8'; known: whole, minilm"),
         ("source: filter_exclusion, metric: exclusion", "metric: no metric of filter_exclusion 'exclusion'; known: false_exclusion"),
-        ("source: parse_quality, metric: cerr", "metric: no metric of parse_quality 'cerr'; known: cer, wer, "),
+        ("source: parse_quality, metric: cerr", "metric: no metric of parse_quality 'cerr'; known: parsed, cer, wer, "),
         ("source: parse_quality, metric: cer, scope: [text/pdf]", "scope: no scope of parse_quality 'text/pdf'; known: text, text/text"),
         ("source: dedup_quality, metric: f1", "metric: no metric of dedup_quality 'f1'; known: precision, recall, "),
         ("source: dedup_quality, metric: recall, scope: [all]", "scope: no scope of dedup_quality 'all'; known: corpus"),

@@ -18,7 +18,7 @@ from ingestion.parsers import ParseLimits, ParseRequest, parse_files
 from ingestion.parsers.archives import MOST_MEMBERS
 from rag_eval_assets.tables import REASONS
 
-LIMITS = ParseLimits(workers=1, seconds=30, megabytes=700, source_megabytes=8, pages=2000)
+LIMITS = ParseLimits(workers=2, seconds=15, megabytes=700, source_megabytes=8, pages=2000)
 MIB = 1024 * 1024
 
 

@@ -115,6 +115,7 @@ def test_an_interrupt_while_workers_start_is_for_the_caller_alone(tmp_path: Path
     )
     with subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's background job ignores interrupts
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     ) as started:  # fmt: skip
         assert started.stdout is not None

@@ -58,7 +58,7 @@ def test_without_the_command_the_mend_is_told_before_any_file(monkeypatch: pytes
 @pytest.mark.reference
 @needs_tesseract
 def test_fraktur_lines_are_read_best_with_a_model_of_their_script(shared: Path) -> None:
-    """Tesseract's `deu` reaches CER .119 on 40 lines (published); models of the script should do better. RapidOCR has none for it."""
+    """Tesseract's `deu` reaches CER .119 on 40 lines (published, twelve here); models of the script should do better. RapidOCR has none for it."""
     rapidocr = pytest.importorskip("rapidocr")
     assert rapidocr
     import pytesseract
@@ -69,7 +69,8 @@ def test_fraktur_lines_are_read_best_with_a_model_of_their_script(shared: Path) 
 
     found = tesseract.installed()
     assert found is not None
-    lines = sorted((shared / "archiscribe").glob("*/*.png"))[:40]
+    lines = sorted((shared / "archiscribe").glob("*/*.png"))[:12]
+    tesseract.warm(1)
     golds = [" ".join(line.with_suffix(".txt").read_text().split()) for line in lines]
     ocr.warm(2)
     told: dict[str, float] = {}
@@ -86,6 +87,6 @@ def test_fraktur_lines_are_read_best_with_a_model_of_their_script(shared: Path) 
     print({name: round(rate, 4) for name, rate in told.items()})
     assert told["rapidocr"] < 0.2
     if "deu" in told:
-        assert told["deu"] == pytest.approx(0.119, abs=0.02)
+        assert told["deu"] == pytest.approx(0.119, abs=0.06)
     if {"deu", "frk", "Fraktur"} <= set(told):
         assert max(told["frk"], told["Fraktur"]) < 0.7 * told["deu"]
