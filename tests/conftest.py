@@ -32,3 +32,11 @@ def pytest_configure() -> None:
     settings.register_profile("fixed", deadline=None, derandomize=True)
     settings.register_profile("search", deadline=None, max_examples=2_000)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+_LONGEST_FIRST = ("test_kills.py", "test_invalidation.py", "test_cli.py", "test_parsers_hostile_files.py", "test_no_network.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes begin first, so that no worker waits for one of them at the end."""
+    items.sort(key=lambda item: _LONGEST_FIRST.index(item.path.name) if item.path.name in _LONGEST_FIRST else len(_LONGEST_FIRST))
