@@ -61,7 +61,7 @@ REASONS: dict[str, str] = {
     "no_filter": "the question has no relevance filter",
     "no_embedder": "no embedder is installed or configured",
     "no_judge": "no judge model is configured",
-    "not_installed": "an optional library is not installed",
+    "not_installed": "an optional library, engine or language is not installed",
     "no_reranker": "no reranker is configured",
     "no_baseline": "no baseline is saved for this system",
     "no_vectors": "too few vectors to build the index",

@@ -115,13 +115,14 @@ def libraries(kind: str, options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def engine_facts(kind: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """What shapes a kind's output and is no Python distribution: the version of the machine's Tesseract where it is used, else nothing."""
+    """What shapes a kind's output and is no Python distribution: where the machine's Tesseract is used, its version and which of the
+    languages asked for it has; else nothing."""
     if "tesseract" not in (kind, options.get("engine")):
         return {}
-    from ingestion.parsers.tesseract import installed
+    from ingestion.parsers.tesseract import DEFAULT_LANGUAGES, installed
 
-    found = installed()
-    return {"tesseract": found[0] if found else "none"}
+    version, languages = installed() or ("none", ())
+    return {"tesseract": version, "has": "+".join(name for name in options.get("languages") or DEFAULT_LANGUAGES if name in languages)}
 
 
 def parse_files(

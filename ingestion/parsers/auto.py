@@ -34,6 +34,7 @@ NO_LAYER, BLANK = "no text layer", "nothing is drawn on it"
 _FEWEST_WORDS = 10
 _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]{4,}")
 _warmed: set[str] = set()
+_threads = 1
 
 
 def warm(threads: int) -> None:
@@ -41,9 +42,6 @@ def warm(threads: int) -> None:
     global _threads
     _threads = threads
     pymupdf_text.warm(threads)
-
-
-_threads = 1
 
 
 def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:

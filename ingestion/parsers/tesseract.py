@@ -18,6 +18,7 @@ from ingestion.parsers.layout import Line, union
 from ingestion.parsers.ocr_pages import Recognised, parse_pictures
 
 COMMAND = "tesseract"
+DEFAULT_LANGUAGES = ("eng",)
 _WIDE_GAP = 2.5  # heights of a word: no blank between words of running text is as wide
 _LEAST_ORIENTATION = 1.0  # confidence of the orientation below which a page is left as it is
 
@@ -42,8 +43,8 @@ def warm(threads: int) -> None:
 
 
 def parse(path: Path, media_type: str, options: ParseOptions) -> Parsed:
-    """Elements of an image file or a PDF, as `ocr_pages.parse_pictures` gives them. Raises ParseFailure crashed without Tesseract or one of
-    the languages."""
+    """Elements of an image file or a PDF, as `ocr_pages.parse_pictures` gives them. Raises ParseFailure not_installed too: without
+    Tesseract or one of the languages."""
     return parse_pictures(path, media_type, options, reader(options.languages))
 
 
@@ -51,10 +52,10 @@ def reader(languages: tuple[str, ...]) -> Any:
     """What reads a picture in these languages (Tesseract's names, such as eng or deu; eng without any)."""
     found = installed()
     if found is None:
-        raise ParseFailure("crashed", "tesseract is not installed; install it with the system's package manager")
-    wanted = languages or ("eng",)
+        raise ParseFailure("not_installed", "tesseract is not there; install it with the system's package manager")
+    wanted = languages or DEFAULT_LANGUAGES
     if missing := [name for name in wanted if name not in found[1]]:
-        raise ParseFailure("crashed", f"tesseract has no language data for {', '.join(missing)}; it has {', '.join(found[1])}")
+        raise ParseFailure("not_installed", f"tesseract has no language data for {', '.join(missing)}; it has {', '.join(found[1])}")
 
     def read(image: Any) -> tuple[Recognised, int]:
         import numpy as np

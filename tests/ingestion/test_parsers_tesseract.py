@@ -44,7 +44,8 @@ def test_a_language_that_is_not_installed_is_named_with_those_that_are(tmp_path:
 def test_the_machines_version_shapes_the_rows_of_kinds_that_use_it_alone() -> None:
     found = tesseract.installed()
     assert found is not None
-    assert engine_facts("tesseract", {}) == engine_facts("auto", {"engine": "tesseract"}) == {"tesseract": found[0]}
+    assert engine_facts("tesseract", {}) == engine_facts("auto", {"engine": "tesseract"}) == {"tesseract": found[0], "has": "eng"}
+    assert engine_facts("tesseract", {"languages": ("eng", "xyz")})["has"] == "eng"  # a language that comes later reads the files anew
     assert engine_facts("auto", {"engine": "rapidocr"}) == engine_facts("pymupdf", {}) == {}
 
 
