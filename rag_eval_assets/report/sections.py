@@ -648,9 +648,12 @@ def _delivered(context: Row | None) -> str:
 def cleaning(tables: Tables) -> Values:
     """Cleaning measures, and near-duplicate detection over its sweep with the setting in force."""
     rows = rows_of(tables, "dedup_quality")
+    measures = rows_of(tables, "cleaning_quality")
+    whole = [r for r in measures if r["scope"] == "all" or r["scope"].startswith(("parser=", "type="))]
     verdicts = Counter((r["relation"], r["kept"]) for r in rows_of(tables, "near_duplicates") if r["row"] == "document")
     return {
-        "measures": [_cleaning_line(r) for r in rows_of(tables, "cleaning_quality")],
+        "measures": [_cleaning_line(r) for r in whole],
+        "more_measures": [_cleaning_line(r) for r in measures if r not in whole],
         "sweep": [_dedup_line(r) for r in sorted(rows, key=lambda r: (r["permutations"], r["bands"], r["threshold"]))],
         "verdicts": [(relation, "kept" if kept else "dropped", formats.count(n)) for (relation, kept), n in sorted(verdicts.items())],
         "picture": picture(
