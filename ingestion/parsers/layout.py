@@ -50,7 +50,8 @@ _MINIMUM_FULL_LINES = 0.5
 
 def union(boxes: Sequence[Box]) -> Box:
     """The smallest box around some boxes."""
-    return min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes)
+    x0, y0, x1, y1 = zip(*boxes, strict=True)
+    return min(x0), min(y0), max(x1), max(y1)
 
 
 def same_row(one: Line, two: Line) -> bool:
@@ -160,8 +161,11 @@ def _tail(left: list[Line], right: list[Line], below: Line) -> list[Line]:
 
 def _by_blocks(lines: Sequence[Line]) -> list[Line]:
     """Lines without columns: blocks from top to bottom, blocks beside each other from left to right, rows inside a block."""
+    downwards = sorted(lines, key=lambda i: (i.y0, i.x0))
+    if _one_below_the_other(downwards):
+        return downwards
     blocks: dict[int, list[Line]] = {}
-    for i, line in enumerate(sorted(lines, key=lambda i: (i.y0, i.x0))):
+    for i, line in enumerate(downwards):
         blocks.setdefault(line.block if line.block != -1 else -2 - i, []).append(line)
     ordered: list[Line] = []
     for row in _rows([(union([line.box for line in block]), block) for block in blocks.values()]):
@@ -169,6 +173,22 @@ def _by_blocks(lines: Sequence[Line]) -> list[Line]:
             for inner in _rows([(line.box, [line]) for line in block]):
                 ordered += [line for _, (line,) in inner]
     return ordered
+
+
+def _one_below_the_other(lines: Sequence[Line]) -> bool:
+    """Whether no two of the lines can share a row and no block is broken by another: most text, which needs no grouping."""
+    seen: set[int] = set()
+    above: Line | None = None
+    for line in lines:
+        if above is not None and line.y0 - above.y0 < line.size:  # a row's tops are at most half of twice the size apart
+            return False
+        if above is None or line.block != above.block:
+            if line.block in seen:
+                return False
+            if line.block != -1:
+                seen.add(line.block)
+        above = line
+    return True
 
 
 def _rows(items: list[tuple[Box, list[Line]]]) -> list[list[tuple[Box, list[Line]]]]:
@@ -189,16 +209,13 @@ def paragraphs(region: Sequence[Line]) -> list[Paragraph]:
     """The lines of a region as paragraphs. A new one starts at a change of type, a wider gap, an indent, or a list item."""
     if not region:
         return []
-    gaps = [
-        (two.y0 - one.y1) / two.size
-        for one, two in itertools.pairwise(region)
-        if not same_row(one, two) and two.y0 > one.y0 and _alike(one, two)
-    ]
+    pairs = [(above, line, same_row(above, line), _alike(above, line)) for above, line in itertools.pairwise(region)]
+    gaps = [(line.y0 - above.y1) / line.size for above, line, beside, alike in pairs if alike and not beside and line.y0 > above.y0]
     usual = statistics.median_low(gaps) if gaps else 0.0
-    left, right = min(line.x0 for line in region), max(line.x1 for line in region)
+    left, right = min([line.x0 for line in region]), max([line.x1 for line in region])
     found: list[Paragraph] = [[region[0]]]
-    for above, line in itertools.pairwise(region):
-        if _breaks(found[-1], above, line, usual, left, right):
+    for above, line, beside, alike in pairs:
+        if not beside and (not alike or _breaks(found[-1], above, line, usual, left, right)):
             found.append([line])
         else:
             found[-1].append(line)
@@ -206,15 +223,15 @@ def paragraphs(region: Sequence[Line]) -> list[Paragraph]:
 
 
 def _alike(one: Line, two: Line) -> bool:
-    return max(one.size, two.size) <= 1.12 * min(one.size, two.size) and one.bold == two.bold
+    smaller, larger = (one.size, two.size) if one.size < two.size else (two.size, one.size)
+    return larger <= 1.12 * smaller and one.bold == two.bold
 
 
 def _breaks(paragraph: Paragraph, above: Line, line: Line, usual: float, left: float, right: float) -> bool:
-    if same_row(above, line):
-        return False
+    """Whether a line below another, of like type, starts a paragraph."""
     gap = (line.y0 - above.y1) / line.size
     allowed = usual + (0.35 if line.block == -1 or line.block != above.block else 0.7)
-    if not _alike(above, line) or gap > allowed or line.y0 < above.y0:
+    if gap > allowed or line.y0 < above.y0:
         return True
     if starts_list_item(line.text):
         return True

@@ -123,14 +123,16 @@ def _read_page(page: Any, pymupdf: Any) -> _Page:
         for raw in block.get("lines", ()):
             line = _line(raw, number)
             if line is not None:
-                turns.setdefault(_quarter(raw["dir"]), []).append(line)
+                quarter = 0 if raw["dir"] == (1.0, 0.0) else _quarter(raw["dir"])
+                turns.setdefault(quarter, []).append(line)
     text = "".join(line.text for lines in turns.values() for line in lines)
     # Text whose glyphs map to no character is a picture of text as far as a reader of the layer can tell.
     legible = text.count("\ufffd") <= len(text) / 2 and bool(text.strip())
-    found = _Page(page.number + 1, page.rect.width, page.rect.height, [], has_text=legible)
+    area = page.rect
+    found = _Page(page.number + 1, area.width, area.height, [], has_text=legible)
     if not legible:
         return found
-    order = sorted(turns, key=lambda turn: (-sum(len(line.text) for line in turns[turn]), turn))
+    order = sorted(turns, key=lambda turn: (-sum([len(line.text) for line in turns[turn]]), turn))
     upright, *others = order
     found.lines = _merge_marks(turns[upright])
     if upright != 0:
@@ -144,11 +146,7 @@ def _read_page(page: Any, pymupdf: Any) -> _Page:
 
 
 def _line(raw: dict[str, Any], block: int) -> Line | None:
-    spans = raw["spans"]
-    if len(spans) > 1:
-        spans = [span for span in spans if span["text"].strip()]
-    elif not spans[0]["text"].strip():
-        return None
+    spans = [span for span in raw["spans"] if span["text"].strip()]
     if not spans:
         return None
     size, flags = spans[0]["size"], spans[0]["flags"]
@@ -159,7 +157,8 @@ def _line(raw: dict[str, Any], block: int) -> Line | None:
     text = "".join([_raised(span) if span["flags"] & _SUPERSCRIPT_FLAG else span["text"] for span in raw["spans"]])
     if not text.isprintable():
         text = _CONTROL.sub("", text)
-    return Line(" ".join(text.split()), tuple(raw["bbox"]), float(size), bool(flags & _BOLD_FLAG), block)
+    text = " ".join(text.split())
+    return Line(text, raw["bbox"], size, bool(flags & _BOLD_FLAG), block) if text else None
 
 
 def _raised(span: dict[str, Any]) -> str:
@@ -270,10 +269,13 @@ def _near_edge(page: _Page, line: Line, top: bool) -> bool:
 # --------------------------------------------------------------------------------------------------- sizes and footnotes
 def _body_size(pages: Sequence[_Page]) -> float:
     """The type size that most characters of the document are set in."""
-    sizes: Counter[float] = Counter()
+    exact: dict[float, int] = {}
     for page in pages:
         for line in page.lines:
-            sizes[round(line.size * 2) / 2] += len(line.text)
+            exact[line.size] = exact.get(line.size, 0) + len(line.text)
+    sizes: Counter[float] = Counter()
+    for size, characters in exact.items():
+        sizes[round(size * 2) / 2] += characters
     return max(sizes, key=lambda size: (sizes[size], size)) if sizes else 0.0
 
 
