@@ -17,7 +17,7 @@ from html.parser import HTMLParser
 from math import ceil
 from typing import Any, Final, Literal
 
-from ingestion import characters, evidence, language, pii, titles
+from ingestion import characters, folding, language, pii, titles
 
 SEPARATOR: Final = "\n\n"
 SHORT_TEXT: Final = 100
@@ -71,7 +71,7 @@ class _Element:
 # Invisible characters, without the two that choose between a sign's text and picture form, and without the joiners,
 # which are letters' business in the scripts from Hebrew onwards and in pictures joined of several.
 _JOINERS: Final = "\u200c\u200d"
-_INVISIBLE: Final = re.compile(f"(?![\ufe0e\ufe0f{_JOINERS}])[{evidence.INVISIBLE}]|(?:^|(?<=[\\0-\u058f]))[{_JOINERS}]")
+_INVISIBLE: Final = re.compile(f"(?![\ufe0e\ufe0f{_JOINERS}])[{folding.INVISIBLE}]|(?:^|(?<=[\\0-\u058f]))[{_JOINERS}]")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufffc\ufdd0-\ufdef\ufffe\uffff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_ENDS: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")

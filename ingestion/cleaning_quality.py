@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ingestion import characters, evidence, extraction_quality, language, structure_quality
+from ingestion import characters, extraction_quality, language, quotations, structure_quality
 from ingestion.cleaning import FLAGS, SEPARATOR, rows_text
 from ingestion.measures import MOST, listed, measure, rate, ratio
 from ingestion.parsers.elements import FURNITURE
@@ -53,8 +53,8 @@ def _boilerplate(documents: Mapping[str, Row], labels: Sequence[Row]) -> list[di
     places = []
     for label in usable:
         document = documents[label["doc_id"]]
-        in_text = evidence.locate(label["quotation"], document["text"]) is not None
-        out = not in_text and any(evidence.locate(label["quotation"], entry["text"]) for entry in document["removed"])
+        in_text = quotations.locate(label["quotation"], document["text"]) is not None
+        out = not in_text and any(quotations.locate(label["quotation"], entry["text"]) for entry in document["removed"])
         places.append(_Place(label, in_text, out))
     rows = _boilerplate_rates("all", places, len(labels) - len(usable))
     for name in sorted({documents[label["doc_id"]]["doc_class"] for label in usable}):
@@ -76,8 +76,8 @@ def _boilerplate_by_parser(parsed: Parsed, labels: Sequence[Row]) -> list[dict[s
             if label["doc_id"] not in texts:
                 texts[label["doc_id"]] = _sides(elements)
             content, furniture = texts[label["doc_id"]]
-            in_text = evidence.locate(label["quotation"], content) is not None
-            missing = not in_text and evidence.locate(label["quotation"], furniture) is None
+            in_text = quotations.locate(label["quotation"], content) is not None
+            missing = not in_text and quotations.locate(label["quotation"], furniture) is None
             places.append(_Place(label, in_text, not in_text, "(missing altogether) " if missing else ""))
         rows += _boilerplate_rates(f"parser={parser}", places)
     return rows
@@ -168,7 +168,7 @@ def _personal_data(documents: Mapping[str, Row], labels: Sequence[Row]) -> list[
         for kind, value in sorted(values):
             wanted[kind] += 1
             quotation = shown[doc_id, kind, value]
-            caught = evidence.locate(quotation, text) is None if masked else (kind, value) in spans
+            caught = quotations.locate(quotation, text) is None if masked else (kind, value) in spans
             hits[kind] += caught
             if not caught:
                 missed[kind].append((doc_id, quotation))

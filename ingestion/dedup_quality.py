@@ -15,8 +15,8 @@ import numpy as np
 
 from ingestion import minhash
 from ingestion.dedup import DedupPolicy, are_versions, survivors
-from ingestion.evidence import locate
 from ingestion.minhash import ContentStore, Signatures
+from ingestion.quotations import locate
 from ingestion.rates import clopper_pearson
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ingestion import evidence
+from ingestion import quotations
 from ingestion.measures import listed, measure, rate, ratio
 
 Row = Mapping[str, Any]
@@ -87,5 +87,5 @@ def _span(text: str, quotation: str, occurrence: int) -> tuple[int, int] | None:
     found = [match.span() for match in re.finditer(rf"(?<!\w){words}(?!\w)", text)]
     if len(found) >= occurrence:
         return found[occurrence - 1]
-    located = evidence.locate(quotation, text) if occurrence == 1 else None
+    located = quotations.locate(quotation, text) if occurrence == 1 else None
     return (located.start, located.end) if located and located.match != "aligned" else None

@@ -339,7 +339,7 @@ def pair_tables(references: Sequence[str], predicted: Sequence[str]) -> list[int
 
 def _located(quotations: Sequence[str], parsed: Sequence[Mapping[str, Any]]) -> Rows:
     """The share of quotations located in the parsed text, and a row for each that is not: it and the nearest text side by side."""
-    from ingestion.evidence import closest, locate
+    from ingestion.quotations import closest, locate
 
     text = "\n\n".join(row["text"] for row in parsed)
     distinct = sorted(set(quotations))

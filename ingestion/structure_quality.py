@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ingestion import evidence
+from ingestion import quotations
 from ingestion.measures import listed, rate, ratio
 
 Row = Mapping[str, Any]
@@ -100,7 +100,7 @@ def _paths(scope: str, documents: Mapping[str, Row], labels: Sequence[Row], skip
 
 def _path_of(document: Row, quotation: str) -> list[str] | None:
     """The headings above the element that a quotation begins in; None where the text does not hold it."""
-    found = evidence.locate(quotation, document["text"])
+    found = quotations.locate(quotation, document["text"])
     if found is None:
         return None
     within = [e for e in document["elements"] if e["start"] <= found.start < e["end"]]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
 from rag_eval_assets.checks import check_name, file_checks, gate_evaluations
 from rag_eval_assets.graph import OWNER, AssetPartition, Graph, TableAsset
-from rag_eval_assets.report import pictures
+from rag_eval_assets.report import canvas
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.dagster_private import RUN_TAG
@@ -102,7 +102,7 @@ def materialization_metadata(finished: Finished, lineage: dg.TableColumnLineage)
         metadata["preview"] = shown
     for title, svg in finished.product.pictures.items():
         if len(svg) <= PICTURE_BYTES:
-            metadata[title] = dg.MetadataValue.md(pictures.as_markdown(svg, title))
+            metadata[title] = dg.MetadataValue.md(canvas.as_markdown(svg, title))
     return {**metadata, "dagster/column_lineage": lineage}
 
 

@@ -1,29 +1,22 @@
-"""The golden set and saved baselines: what a question may say, reading with errors that name the line, and what the set covers.
+"""The golden set: what a question may say, reading with errors that name the line, and moving a question to the development split.
 
-What belongs here: files below golden/ and baselines/ of an evaluation folder, and facts about the questions themselves. What does
-not: where evidence stands (`ingestion.evidence`), who may read it (`retrieval.filters`) and any score.
+What belongs here: files below golden/ of an evaluation folder. What does not: what the set covers (`coverage`), where evidence
+stands (`ingestion.evidence`), who may read it (`retrieval.filters`) and any score.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from rag_eval_assets.storage.versions import canonical_json
-from rag_eval_assets.tables import TABLES
 
 Row = dict[str, Any]
 DEVELOPMENT = "development"
@@ -31,8 +24,6 @@ UNSPECIFIED = "unspecified"
 LINE_BYTES = 4 << 20
 DEPTH = 8
 SHOWN_ERRORS = 50
-DUPLICATE_SIMILARITY = 92.0
-"""rapidfuzz's token_sort_ratio, 0 to 100, from which two questions of two splits are reported as one."""
 
 
 class GoldenError(ValueError):
@@ -406,118 +397,6 @@ def slice_names(questions: Iterable[Row]) -> list[str]:
     return [*columns, *sorted({name for question in questions for name in json.loads(question["slices"])} - {*columns})]
 
 
-# ----------------------------------------------------------------------------------------------------------- coverage
-def golden_coverage(questions: list[Row], evidence: list[Row], documents: Mapping[str, Row]) -> list[Row]:
-    """Rows of `golden_coverage`: cells, split leaks, near-equal questions across splits, and half-widths.
-
-    `questions`, `evidence` and `documents` are rows of golden_questions, golden_evidence and documents. A question stands in the
-    cell of every class that its evidence comes from, `none` where it has none; cells without questions are there too.
-    """
-    gold: dict[str, set[str]] = {question["question_id"]: set() for question in questions}
-    for row in evidence:
-        if row["grade"] > 0 and row["question_id"] in gold:
-            gold[row["question_id"]].add(row["kept_doc_id"] or row["doc_id"])
-    rows = [
-        *_cells(questions, gold, documents),
-        *_leaks(questions, gold),
-        *_duplicates(questions),
-        *_half_widths(questions, gold, documents),
-    ]
-    return sorted(rows, key=lambda row: tuple(row[name] for name in TABLES["golden_coverage"].key))
-
-
-def _row(kind: str, split: str, questions: int, **more: Any) -> Row:
-    blank = {"intent": "*", "doc_class": "*", "language": "*", "other": "", "value": None, "detail": None}
-    return {"kind": kind, "split": split, **blank, "questions": questions, **more}
-
-
-def _classes(question: Row, gold: Mapping[str, set[str]], documents: Mapping[str, Row]) -> set[str]:
-    return {documents[d]["doc_class"] for d in gold[question["question_id"]] if d in documents} or {"none"}
-
-
-def _cells(questions: list[Row], gold: Mapping[str, set[str]], documents: Mapping[str, Row]) -> list[Row]:
-    counts: defaultdict[tuple[str, str, str, str], int] = defaultdict(int)
-    for question in questions:
-        for doc_class in _classes(question, gold, documents):
-            counts[question["split"], question["intent"], doc_class, question["language"]] += 1
-    splits = {DEVELOPMENT, "release", *(key[0] for key in counts)}
-    intents, languages = {key[1] for key in counts}, {key[3] for key in counts}
-    classes = {row["doc_class"] for row in documents.values()} | {key[2] for key in counts}
-    return [
-        _row(
-            "cell",
-            split,
-            counts.get((split, intent, doc_class, language), 0),
-            intent=intent,
-            doc_class=doc_class,
-            language=language,
-        )
-        for split, intent, doc_class, language in product(splits, intents, classes, languages)
-    ]
-
-
-def _leaks(questions: list[Row], gold: Mapping[str, set[str]]) -> Iterator[Row]:
-    """Documents and sessions that questions of more than one split share."""
-    shared: defaultdict[str, list[Row]] = defaultdict(list)
-    for question in sorted(questions, key=lambda q: q["question_id"]):
-        for doc_id in gold[question["question_id"]]:
-            shared[f"document {doc_id}"].append(question)
-        if question["session"] is not None:
-            shared[f"session {question['session']}"].append(question)
-    for what, found in sorted(shared.items()):
-        splits = sorted({question["split"] for question in found})
-        if len(splits) > 1:
-            listed = "; ".join(f"{s}: {', '.join(q['question_id'] for q in found if q['split'] == s)}" for s in splits)
-            yield _row("split_leak", "+".join(splits), len(found), other=what, value=1.0, detail=listed)
-
-
-def _duplicates(questions: list[Row]) -> Iterator[Row]:
-    """Questions of two splits that are nearly the same text and name the same numbers."""
-    from rapidfuzz import fuzz, process, utils
-
-    by_split: defaultdict[str, list[Row]] = defaultdict(list)
-    for question in sorted(questions, key=lambda q: q["question_id"]):
-        by_split[question["split"]].append(question)
-    for one, other in combinations(sorted(by_split), 2):
-        right = [utils.default_process(q["text"]) for q in by_split[other]]
-        for start in range(0, len(by_split[one]), 256):
-            block = by_split[one][start : start + 256]
-            left = [utils.default_process(q["text"]) for q in block]
-            close = process.cdist(left, right, scorer=fuzz.token_sort_ratio, score_cutoff=DUPLICATE_SIMILARITY)
-            for i, j in zip(*close.nonzero(), strict=True):
-                pair = (block[i], by_split[other][j])
-                if len({tuple(sorted(re.findall(r"\d+", q["text"]))) for q in pair}) == 1:
-                    yield _row(
-                        "duplicate_question",
-                        f"{one}+{other}",
-                        2,
-                        other=" | ".join(q["question_id"] for q in pair),
-                        value=round(float(close[i, j]) / 100, 4),
-                        detail=" | ".join(q["text"] for q in pair),
-                    )
-
-
-def _half_widths(questions: list[Row], gold: Mapping[str, set[str]], documents: Mapping[str, Row]) -> list[Row]:
-    """How far a rate of .8 can be known with the questions there are, for ranking and answer metrics, by slice."""
-    counts: defaultdict[tuple[str, str, str, str, str], int] = defaultdict(int)
-    for question in questions:
-        split = question["split"]
-        slices = {("*", "*", "*"), (question["intent"], "*", "*"), ("*", "*", question["language"])}
-        slices |= {("*", doc_class, "*") for doc_class in _classes(question, gold, documents)}
-        for key in slices:
-            counts[(split, *key, "answer metrics")] += 1
-            counts[(split, *key, "ranking metrics")] += bool(gold[question["question_id"]])
-    return [
-        _row("half_width", split, n, intent=intent, doc_class=doc_class, language=language, other=metric, value=half_width(n))
-        for (split, intent, doc_class, language, metric), n in counts.items()
-    ]
-
-
-def half_width(questions: int, rate: float = 0.8) -> float | None:
-    """Half of the 95% interval of a rate over so many questions (normal approximation: for planning, not for deciding)."""
-    return min(1.959964 * math.sqrt(rate * (1 - rate) / questions), 1.0) if questions else None
-
-
 # ------------------------------------------------------------------------------------------------------------- moving
 def move_to_development(folder: Path, question_id: str) -> Path:
     """Move a question that steered a choice to the development split; the file that now holds it.
@@ -538,17 +417,17 @@ def move_to_development(folder: Path, question_id: str) -> Path:
     moved = json.loads(lines[position].decode("utf-8-sig")) | {"split": DEVELOPMENT}
     line = json.dumps(moved, ensure_ascii=False).encode() + b"\n"
     if source.stem != row["split"]:
-        _replace(source, b"".join([*lines[:position], line, *lines[position + 1 :]]))
+        replace_file(source, b"".join([*lines[:position], line, *lines[position + 1 :]]))
         return source
     target = folder / f"{DEVELOPMENT}.jsonl"
     before = target.read_bytes() if target.exists() else b""
     # Written before it is removed: a crash between leaves the question twice, which the next read names, and never lost.
-    _replace(target, before + (b"" if before.endswith(b"\n") or not before else b"\n") + line)
-    _replace(source, b"".join([*lines[:position], *lines[position + 1 :]]))
+    replace_file(target, before + (b"" if before.endswith(b"\n") or not before else b"\n") + line)
+    replace_file(source, b"".join([*lines[:position], *lines[position + 1 :]]))
     return target
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write beside, flush, rename."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as file:
@@ -556,54 +435,3 @@ def _replace(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-# ---------------------------------------------------------------------------------------------------------- baselines
-_BASELINE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-
-
-def read_baselines(folder: Path) -> list[Row]:
-    """Rows of `baselines` from folder/*.parquet, sorted by the table's key; none where the folder is not there.
-
-    Raises GoldenError for a file that is no Parquet, lacks a column, or holds a row twice or of another baseline.
-    """
-    table = TABLES["baselines"]
-    rows: list[Row] = []
-    for path in sorted(folder.glob("*.parquet"), key=lambda path: path.name):
-        try:
-            found = pq.read_table(path, page_checksum_verification=True).select(table.columns).cast(table.schema).to_pylist()
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise GoldenError(f"{path}: no baseline: {error}; save it again with `rag-eval baseline save`") from error
-        foreign = next((row["baseline"] for row in found if row["baseline"] != path.stem), None)
-        if foreign is not None:
-            raise GoldenError(f"{path}: holds rows of baseline {foreign!r}; name the file {foreign}.parquet")
-        rows += found
-    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in table.key))
-    for one, other in pairwise(ordered):
-        key = tuple(one[name] for name in table.key)
-        if key == tuple(other[name] for name in table.key):
-            raise GoldenError(f"{folder / key[0]}.parquet: question {one['question_id']!r}: stands twice under {key[2:]}; save it again")
-    return ordered
-
-
-def save_baseline(folder: Path, name: str, rows: Iterable[Row], *, replace: bool = False) -> Path:
-    """Write rows of `baselines` as folder/<name>.parquet, atomically; the file written.
-
-    Raises GoldenError for a name that is no file name or rows that do not fit the table, FileExistsError for a baseline that is there
-    unless `replace`.
-    """
-    if not _BASELINE_NAME.fullmatch(name):
-        raise GoldenError(f"baseline {name!r}: use lower case letters and digits, and '.', '-', '_' after the first")
-    try:
-        table = pa.Table.from_pylist(list(rows), schema=TABLES["baselines"].schema)
-        table.validate(full=True)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise GoldenError(f"baseline {name!r}: rows do not fit the table: {error}") from error
-    path: Path = folder / f"{name}.parquet"
-    if path.exists() and not replace:
-        raise FileExistsError(f"{path}: baseline {name!r} is there; choose another name, or pass --replace")
-    folder.mkdir(parents=True, exist_ok=True)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    _replace(path, sink.getvalue().to_pybytes())
-    return path

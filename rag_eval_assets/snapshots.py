@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_eval_assets.assets.release import identities
-from rag_eval_assets.golden import save_baseline
+from rag_eval_assets.baselines import save_baseline
 from rag_eval_assets.graph import AssetPartition
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import open_catalogue

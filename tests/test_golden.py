@@ -12,18 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_eval_assets.golden import (
-    LINE_BYTES,
-    GoldenError,
-    Question,
-    golden_coverage,
-    half_width,
-    json_schema,
-    move_to_development,
-    read_baselines,
-    read_golden,
-    save_baseline,
-)
+from rag_eval_assets.baselines import read_baselines, save_baseline
+from rag_eval_assets.coverage import golden_coverage, half_width
+from rag_eval_assets.golden import LINE_BYTES, GoldenError, Question, json_schema, move_to_development, read_golden
 from rag_eval_assets.tables import TABLES
 
 GOOD: dict[str, Any] = {

@@ -84,7 +84,8 @@ def _pdf(path: Path, options: ParseOptions) -> Parsed:
         for page in document:
             number = page.number + 1
             if faults[number] not in (None, BLANK):
-                by_page[number], turned = read_page(*rendered(page, options.dpi)[:1], number, 72 / options.dpi, _reader(options))
+                image, points = rendered(page, options.dpi)
+                by_page[number], turned = read_page(image, number, points, _reader(options))
                 notes += [turned] if turned else []
     return Parsed([element for number in sorted(by_page) for element in by_page[number]], [_choice(faults, options), *notes])
 

@@ -12,7 +12,7 @@ from ingestion.chunking import STRATEGIES, chunk_document
 from rag_eval_assets.assets._rows import join, row_digests
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
-from rag_eval_assets.report import pictures
+from rag_eval_assets.report import corpus_pictures
 from rag_eval_assets.storage.versions import work_key
 
 
@@ -43,4 +43,6 @@ def chunks(step: Step, unique_documents: pa.Table) -> Product:
         rows += [{**row, "work_key": keys[document["doc_id"]]} for row in made]
         step.progress(done, len(todo))
     table = join(kept, rows)
-    return Product(table, computed=len(rows), pictures={"token_lengths": pictures.token_lengths(table.select(["tokens"]).to_pylist())})
+    return Product(
+        table, computed=len(rows), pictures={"token_lengths": corpus_pictures.token_lengths(table.select(["tokens"]).to_pylist())}
+    )

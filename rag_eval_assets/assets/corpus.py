@@ -19,7 +19,7 @@ from ingestion.parse_quality import MarkedPage, worst_page
 from ingestion.parse_quality import parse_quality as measure_parser
 from rag_eval_assets.assets._rows import grouped, join
 from rag_eval_assets.graph import Product, Step, table_asset
-from rag_eval_assets.report import pictures
+from rag_eval_assets.report import corpus_pictures
 from rag_eval_assets.report.page_images import marked_page
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Parser, Settings
@@ -130,7 +130,10 @@ def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts:
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
     policy, references = step.settings.transcripts.model_dump(), reference_transcripts.to_pylist()
     rows = measure_parser(elements, references, _quotations(golden_questions), policy=policy)
-    shown = {"cer_by_class": pictures.cer_by_class({step.partition: rows}), "teds": pictures.teds_distribution({step.partition: rows})}
+    shown = {
+        "cer_by_class": corpus_pictures.cer_by_class({step.partition: rows}),
+        "teds": corpus_pictures.teds_distribution({step.partition: rows}),
+    }
     if (worst := worst_page(elements, references, rows, policy)) and (picture := _picture_of(step, worst)):
         shown["worst_page"] = picture
     return Product(rows, pictures=shown)
@@ -246,7 +249,7 @@ def dedup_quality(
         _protected(step, golden_questions),
         signatures(step),
     )
-    return Product(rows, pictures={"dedup_curve": pictures.dedup_curve(rows)})
+    return Product(rows, pictures={"dedup_curve": corpus_pictures.dedup_curve(rows)})
 
 
 @table_asset("documents", "near_duplicates", kinds=["python"])

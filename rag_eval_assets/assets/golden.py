@@ -8,9 +8,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ingestion import evidence
-from rag_eval_assets import golden
+from rag_eval_assets import coverage, golden
 from rag_eval_assets.assets._rows import by
 from rag_eval_assets.assets.corpus import scan_corpus
+from rag_eval_assets.baselines import read_baselines
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.retrieval import filters
 from rag_eval_assets.tables import OK
@@ -78,10 +79,10 @@ def golden_evidence(
 def golden_coverage(step: Step, golden_questions: pa.Table, golden_evidence: pa.Table, documents: pa.Table) -> Product:
     """What the golden set covers: cells of intent, class and language, leaks between splits, half-widths of intervals."""
     questions = golden_questions.to_pylist()
-    return Product(golden.golden_coverage(questions, golden_evidence.to_pylist(), by(documents.to_pylist(), "doc_id")))
+    return Product(coverage.golden_coverage(questions, golden_evidence.to_pylist(), by(documents.to_pylist(), "doc_id")))
 
 
 @table_asset(kinds=["file"])
 def baselines(step: Step) -> Product:
     """Saved score rows with the identities they were made under."""
-    return Product(golden.read_baselines(step.folder.baselines))
+    return Product(read_baselines(step.folder.baselines))

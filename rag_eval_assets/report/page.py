@@ -15,8 +15,10 @@ from typing import Any
 
 import jinja2
 
-from rag_eval_assets.report import facts, formats, sections
+from rag_eval_assets.report import facts, formats, pieces, sections
+from rag_eval_assets.report.cleaning import cleaning
 from rag_eval_assets.report.facts import Row
+from rag_eval_assets.report.failures import failures
 from rag_eval_assets.report.parsing import parse_failures, parsing
 
 READS: dict[str, tuple[str, ...]] = {
@@ -101,14 +103,14 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
     A table that is missing or empty leaves its section saying so. `pass_metric` is the answer metric that says which questions
     failed. The page is about the release split where that was scored, and says which split it shows.
     """
-    split = facts.headline_split(sections.parts_of(tables, "system_summary").values())
-    questions = [r for r in sections.rows_of(tables, "golden_questions") if r["split"] == split]
+    split = facts.headline_split(pieces.parts_of(tables, "system_summary").values())
+    questions = [r for r in pieces.rows_of(tables, "golden_questions") if r["split"] == split]
     shown: dict[str, Any] = {
         "name": formats.label(name, 120),
         "split": split,
         "questions": len(questions),
         "unanswerable": sum(not r["answerable"] for r in questions),
-        "documents": len({r["doc_id"] for r in sections.rows_of(tables, "documents") if r["status"] == "ok"}),
+        "documents": len({r["doc_id"] for r in pieces.rows_of(tables, "documents") if r["status"] == "ok"}),
         "pass_metric": formats.metric_name(pass_metric),
         "gates": sections.gates(tables),
         "scores": sections.scores(tables, split, pass_metric),
@@ -120,7 +122,7 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "slices": sections.slices(tables, split, pass_metric),
         "golden": sections.golden(tables, split),
         "parse_failures": parse_failures(tables),
-        "failures": sections.failures(tables, split, pass_metric),
-        "cleaning": sections.cleaning(tables),
+        "failures": failures(tables, split, pass_metric),
+        "cleaning": cleaning(tables),
     }
     return _environment().get_template("page.html.j2").render(shown)

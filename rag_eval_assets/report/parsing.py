@@ -5,9 +5,9 @@ What belongs here: those sections alone, under the rules of `sections`. What doe
 
 from __future__ import annotations
 
-from rag_eval_assets.report import facts, formats, pictures
+from rag_eval_assets.report import corpus_pictures, facts, formats
 from rag_eval_assets.report.facts import Row
-from rag_eval_assets.report.sections import MOST_ROWS, QUOTED, Tables, Values, parts_of, picture, reason, rows_of
+from rag_eval_assets.report.pieces import MOST_ROWS, QUOTED, Tables, Values, parts_of, picture, reason, rows_of
 from rag_eval_assets.tables import FAILED, OK
 
 _PARTS = (
@@ -75,10 +75,12 @@ def parsing(tables: Tables) -> Values:
         "policies": policies,
         "pictures": [
             picture(
-                pictures.cer_by_class(by_parser), "Character error rate by class and parser",
+                corpus_pictures.cer_by_class(by_parser), "Character error rate by class and parser",
                 "Pooled over the characters of all references of a class; marks are its worst documents.",
             ),
-            picture(pictures.teds_distribution(by_parser), "TEDS by class and parser", "A mark is a reference table, a bar the mean."),
+            picture(
+                corpus_pictures.teds_distribution(by_parser), "TEDS by class and parser", "A mark is a reference table, a bar the mean.",
+            ),
         ],
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestion import characters, evidence
+from ingestion import characters, folding
 
 
 def places(text: str, kind: str) -> list[tuple[int, str]]:
@@ -20,7 +20,7 @@ def places(text: str, kind: str) -> list[tuple[int, str]]:
 
 def test_the_invisible_characters_of_the_project_are_unicodes_default_ignorable_ones() -> None:
     everything = "".join(chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
-    assert re.findall(f"[{evidence.INVISIBLE}]", everything) == regex.findall(r"\p{Default_Ignorable_Code_Point}", everything)
+    assert re.findall(f"[{folding.INVISIBLE}]", everything) == regex.findall(r"\p{Default_Ignorable_Code_Point}", everything)
     assert len(places(everything, "default_ignorable")) == len(regex.findall(r"\p{DI}", everything))
 
 

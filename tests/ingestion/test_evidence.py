@@ -12,8 +12,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from ingestion import evidence
-from ingestion.evidence import closest, covered, locate, merge_spans, normalise, trace
+from ingestion import quotations
+from ingestion.evidence import covered, merge_spans, trace
+from ingestion.folding import normalise
+from ingestion.quotations import closest, locate
 
 PAGE = (
     "Returns policy\n\n"
@@ -206,12 +208,12 @@ class TestProperties:
         stripped = quotation.strip()
         at = len(before) + quotation.find(stripped)
         # A cut inside a number or before an accent is no quotation of what stands there.
-        assume(stripped and not evidence._divides(text, at) and not evidence._divides(text, at + len(stripped)))
+        assume(stripped and not quotations._divides(text, at) and not quotations._divides(text, at + len(stripped)))
         located = locate(quotation, text)
         assert located is not None
         assert located.match == "exact"
         assert text[located.start : located.end] == stripped
-        assert located.start <= at or not evidence._on_word_ends(text, at, at + len(stripped))
+        assert located.start <= at or not quotations._on_word_ends(text, at, at + len(stripped))
 
     @given(
         st.lists(st.sampled_from(["pump", "valve", "30", "days", "caf\u00e9", "\ufb01lter", "well-known"]), min_size=2, max_size=12),

@@ -228,7 +228,7 @@ def test_the_shipped_main_text_reaches_the_published_figure(shared: Path, tmp_pa
 @pytest.mark.reference
 def test_every_page_of_the_sample_keeps_its_quotations_by_the_shipped_extractor(tmp_path: Path) -> None:
     """A knowledge base is no news site: what a golden question quotes and what a label calls content stays, what it calls skin goes."""
-    from ingestion import evidence
+    from ingestion import quotations
 
     data = Path(__file__).resolve().parents[2] / "data"
     wanted: dict[str, set[str]] = {}
@@ -248,8 +248,8 @@ def test_every_page_of_the_sample_keeps_its_quotations_by_the_shipped_extractor(
     for name in sorted(wanted.keys() | unwanted.keys()):
         elements = unstructured_elements.parse(data / "corpus" / name, HTML, ParseOptions(main_text=shipped)).elements
         text = "\n\n".join(element.text for element in elements if element.category != BOILERPLATE)
-        assert [q for q in sorted(wanted.get(name, ())) if evidence.locate(q, text) is None] == []
-        assert [q for q in sorted(unwanted.get(name, ())) if evidence.locate(q, text) is not None] == []
+        assert [q for q in sorted(wanted.get(name, ())) if quotations.locate(q, text) is None] == []
+        assert [q for q in sorted(unwanted.get(name, ())) if quotations.locate(q, text) is not None] == []
 
 
 def test_a_partition_names_the_libraries_of_its_extractor_alone(tmp_path: Path) -> None:

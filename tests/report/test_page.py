@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_eval_assets.report import page, pictures
+from rag_eval_assets.report import canvas, page, pictures
 from rag_eval_assets.tables import TABLES
 
 Row = dict[str, Any]
@@ -126,7 +126,7 @@ def everywhere(tables: Tables) -> Tables:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages without the time that pictures take, for tests of text."""
-    monkeypatch.setattr(pictures, "_draw", lambda title, inches, paint: b"<svg/>")
+    monkeypatch.setattr(canvas, "draw", lambda title, inches, paint: b"<svg/>")
 
 
 def words(tables: Tables, **more: Any) -> str:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rag_eval_assets.report import pictures
+from rag_eval_assets.report import canvas, corpus_pictures, pictures
 
 Row = dict[str, Any]
 Maker = Callable[..., Row]
@@ -21,13 +21,13 @@ EMPTY: dict[str, Callable[[], bytes]] = {
     "sweep_curve": lambda: pictures.sweep_curve([]),
     "sweep_heat_map": lambda: pictures.sweep_heat_map([]),
     "ann_pareto": lambda: pictures.ann_pareto({}),
-    "cer_by_class": lambda: pictures.cer_by_class({"pymupdf": []}),
-    "teds_distribution": lambda: pictures.teds_distribution({"pymupdf": []}),
+    "cer_by_class": lambda: corpus_pictures.cer_by_class({"pymupdf": []}),
+    "teds_distribution": lambda: corpus_pictures.teds_distribution({"pymupdf": []}),
     "funnel": lambda: pictures.funnel([]),
     "scores_with_intervals": lambda: pictures.scores_with_intervals({}),
     "scores of one system": lambda: pictures.scores_with_intervals([]),
-    "dedup_curve": lambda: pictures.dedup_curve([]),
-    "token_lengths": lambda: pictures.token_lengths([]),
+    "dedup_curve": lambda: corpus_pictures.dedup_curve([]),
+    "token_lengths": lambda: corpus_pictures.token_lengths([]),
 }
 
 
@@ -77,9 +77,9 @@ def test_settings_of_the_process_do_not_reach_a_picture(row: Maker) -> None:
     import matplotlib as mpl
 
     rows = [row("chunks", tokens=n) for n in (12, 80, 81)]
-    before = pictures.token_lengths(rows)
+    before = corpus_pictures.token_lengths(rows)
     with mpl.rc_context({"font.size": 30, "svg.fonttype": "none", "svg.hashsalt": "other", "axes.facecolor": "red"}):
-        assert pictures.token_lengths(rows) == before
+        assert corpus_pictures.token_lengths(rows) == before
         assert mpl.rcParams["font.size"] == 30
 
 
@@ -98,7 +98,7 @@ def test_values_without_interval_and_single_points_are_drawn(row: Maker) -> None
     rows = [row("chunk_sweep", chunking="page", retriever="bm25", metric="nDCG", mean=0.0, chunks=1, index_tokens=1, verdict="undecided")]
     parsed(pictures.sweep_curve(rows))
     parsed(pictures.sweep_heat_map(rows))
-    parsed(pictures.token_lengths([row("chunks", tokens=0)]))
+    parsed(corpus_pictures.token_lengths([row("chunks", tokens=0)]))
     parsed(pictures.ann_pareto({"page": [row("ann_recall", status="scored", recall_mean=1.0, distance_computations=0.0)]}))
 
 
@@ -134,7 +134,7 @@ def test_large_grids_still_give_small_pictures(row: Maker) -> None:
         for s in range(12)
     }  # fmt: skip
     for svg in (
-        pictures.sweep_curve(sweep), pictures.sweep_heat_map(sweep), pictures.ann_pareto(ann), pictures.cer_by_class(cer), pictures.teds_distribution(cer),
+        pictures.sweep_curve(sweep), pictures.sweep_heat_map(sweep), pictures.ann_pareto(ann), corpus_pictures.cer_by_class(cer), corpus_pictures.teds_distribution(cer),
         pictures.scores_with_intervals(summaries),
     ):  # fmt: skip
         parsed(svg)
@@ -142,7 +142,7 @@ def test_large_grids_still_give_small_pictures(row: Maker) -> None:
 
 def test_a_picture_in_markdown_carries_its_own_bytes(row: Maker) -> None:
     svg = pictures.funnel([])
-    markdown = pictures.as_markdown(svg, "Where [evidence]\nwas lost")
+    markdown = canvas.as_markdown(svg, "Where [evidence]\nwas lost")
     found = re.fullmatch(r"!\[Where \\\[evidence\\\] was lost\]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)", markdown)
     assert found
     assert base64.b64decode(found[1]) == svg
