@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestion.parsers import layout
 from ingestion.parsers.elements import ends_sentence, join_lines, starts_list_item, without_bullet
 from ingestion.parsers.layout import Line, paragraphs, reading_order
 
@@ -98,3 +100,12 @@ def test_what_opens_a_list_item_and_what_ends_a_sentence() -> None:
     assert without_bullet("1. the lid") == "1. the lid"
     assert ends_sentence("It ends.”")
     assert not ends_sentence("Heading")
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3), st.sampled_from([8, 10, 14]), st.integers(-1, 2)), min_size=1, max_size=5))
+def test_the_shortcut_for_lines_one_below_the_other_gives_the_order_of_the_grouping(placed: list[tuple[int, int, int, int]]) -> None:
+    lines = [Line(f"{i}", (x, y, x + 20, y + size), size, block=block) for i, (y, x, size, block) in enumerate(placed)]
+    quick = [line.text for line in layout._by_blocks(lines)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "_one_below_the_other", lambda lines: False)
+        assert quick == [line.text for line in layout._by_blocks(lines)]
