@@ -28,6 +28,7 @@ STATE_FOLDER = ".rag_eval"
 SETTINGS_FILE = "evaluation.yaml"
 
 Share = Annotated[float, Field(gt=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
 Permutations = Annotated[int, Field(ge=16, le=4096, description="MinHash permutations, 16 to 4096; each costs 4 bytes a document.")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Lower case, digits, '.', '-', '_'.")]
 
@@ -207,12 +208,15 @@ class Ann(Strict):
 
     chunkings: tuple[str, ...] = Field((), description="Chunkings measured beside those that systems use.")
     k: int = Field(10, ge=1)
-    hnsw_m: tuple[int, ...] = (16, 32)
-    hnsw_ef_construction: tuple[int, ...] = (100,)
-    hnsw_ef_search: tuple[int, ...] = (16, 64, 128)
-    ivf_nlist: tuple[int, ...] = Field((), description="Empty: 4 times the square root of the vectors.")
-    ivf_nprobe: tuple[int, ...] = (1, 4, 16)
-    selectivities: tuple[Share, ...] = (1.0, 0.1)
+    hnsw_m: tuple[Annotated[int, Field(ge=2)], ...] = (16, 32)
+    hnsw_ef_construction: tuple[Count, ...] = (100,)
+    hnsw_ef_search: tuple[Count, ...] = (16, 64, 128)
+    ivf_nlist: tuple[Count, ...] = Field((), description="Empty: 4 times the square root of the vectors; 4 to 16 times is sensible.")
+    ivf_nprobe: tuple[Count, ...] = (1, 4, 16)
+    sq8: tuple[Literal["flat", "hnsw", "ivf"], ...] = Field(("flat", "hnsw"), description="Indexes also measured at 8 bits a number.")
+    pq_m: tuple[Count, ...] = Field((48,), description="Codes a vector of IVF with product quantisation, a byte each; empty for none.")
+    selectivities: tuple[Share, ...] = (1.0, 0.5, 0.1, 0.01, 0.001)
+    oversample: int = Field(10, ge=1, description="Filtering after the search: k times this many neighbours are searched.")
     minimum_recall: float = Field(0.95, gt=0, le=1)
 
 

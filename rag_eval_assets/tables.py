@@ -485,21 +485,25 @@ _table("chunk_embeddings", "index", "a vector", ("chunk_id", "embedder"), [
 
 _table("chunk_quality", "index", "a measure of one chunking", ("measure", "scope"), _MEASURE, "chunking")
 
-_table("ann_recall", "index", "an index setting at one selectivity", ("embedder", "index", "setting", "selectivity", "k"), [
+_table("ann_recall", "index", "an index setting at one selectivity",
+       ("embedder", "index", "setting", "filtering", "selectivity", "k"), [
     col("embedder", string, "Embedder."),
-    col("index", string, "flat, hnsw or ivf."),
+    col("index", string, "flat, hnsw or ivf; with _sq8 (8 bits a number) or _pq (product quantisation) where it is quantised."),
     col("setting", string, "Readable setting, such as m16-efc100-efs64."),
+    col("filtering", string, "none, pre (filter within the search) or post (search deeper without it, then drop what it hides)."),
     col("selectivity", f64, "Share of the vectors that the filter leaves, 0 to 1."),
     col("k", i32, "Neighbours asked for."),
     col("queries", i32, "Queries measured."),
     col("recall_mean", f64, "Mean over queries of |found and true| / min(k, available), ties in distance count as found.", null=True),
     col("recall_p5", f64, "5th percentile over queries.", null=True),
     col("recall_by_id", f64, "Mean recall by id, ties not forgiven.", null=True),
+    col("agreement", f64, "Mean share of the first k that a second build finds too (other order of insertion, or other seed).", null=True),
     col("ndcg_cost", f64, "nDCG@k by document of exact search minus that of the index.", null=True),
     col("distance_computations", f64, "Mean distance computations a query.", null=True),
     col("bytes", i64, "Bytes of the serialised index.", null=True),
     col("recommended", boolean, "Cheapest setting by distance computations that reaches the recall wanted."),
-    col("queries_per_second", f64, "Queries per second, one thread.", null=True, role="volatile"),
+    col("queries_per_second", f64, "Queries per second, one after another.", null=True, role="volatile"),
+    *(col(f"latency_p{p}", f64, f"{p}th percentile of a query's milliseconds.", null=True, role="volatile") for p in (50, 95, 99)),
     col("build_seconds", f64, "Build time in seconds.", null=True, role="volatile"),
     *SCORE, DETAIL,
 ], "chunking")

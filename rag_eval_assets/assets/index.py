@@ -123,7 +123,7 @@ def _ann(settings: Settings, chunking: str | None) -> dict[str, Any]:
 def ann_recall(
     step: Step, chunk_embeddings: pa.Table, unique_documents: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table
 ) -> Product:
-    """Recall of HNSW and IVF settings against exact search, by filter selectivity, with what each costs."""
+    """Recall of index settings against exact search, by filter selectivity and way of filtering, with what each costs."""
     if not _ann(step.settings, step.partition)["measured"]:
         unmeasured = embedders_in_use(step.settings, step.partition) or ["none"]
         return Product([ann.not_measured(name, step.settings.ann.k) for name in unmeasured])
@@ -146,8 +146,9 @@ def ann_recall(
             qrels,
             embedder=name,
             k=step.settings.ann.k,
-            grid=step.settings.ann.model_dump(exclude={"chunkings", "k", "selectivities", "minimum_recall"}),
+            grid=step.settings.ann.model_dump(exclude={"chunkings", "k", "selectivities", "oversample", "minimum_recall"}),
             selectivities=step.settings.ann.selectivities,
+            oversample=step.settings.ann.oversample,
             minimum_recall=step.settings.ann.minimum_recall,
             seed=step.settings.seed,
             threads=step.settings.limits.threads,

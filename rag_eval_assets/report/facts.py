@@ -160,8 +160,8 @@ def pareto(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def scored_ann(rows: Rows) -> list[Row]:
-    """ANN rows that have both coordinates of the Pareto picture."""
-    scored = [r for r in rows if r["status"] == SCORED and r["recall_mean"] is not None]
+    """ANN rows that have both coordinates of the Pareto picture; a filter is drawn as the retriever applies it, within the search."""
+    scored = [r for r in rows if r["status"] == SCORED and r["recall_mean"] is not None and r["filtering"] != "post"]
     return [r for r in scored if r["distance_computations"] is not None]
 
 

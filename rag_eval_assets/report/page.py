@@ -36,8 +36,8 @@ READS: dict[str, tuple[str, ...]] = {
         "difference_lower", "difference_upper", "chunks", "index_tokens", "verdict", "detail",
     ),
     "ann_recall": (
-        "embedder", "index", "setting", "selectivity", "k", "recall_mean", "recall_p5", "recall_by_id", "ndcg_cost",
-        "distance_computations", "bytes", "recommended", "status", "reason",
+        "embedder", "index", "setting", "filtering", "selectivity", "k", "recall_mean", "recall_p5", "recall_by_id", "agreement",
+        "ndcg_cost", "distance_computations", "bytes", "recommended", "status", "reason",
     ),
     "parse_quality": (
         "scope", "doc_id", "doc_class", "metric", "item", "value", "lower", "upper", "errors", "units", "documents", "confusions",

@@ -302,10 +302,11 @@ def index(tables: Tables) -> Values:
     for chunking, rows in by_chunking.items():
         scored = [r for r in rows if r["status"] == SCORED]
         for row in (r for r in rows if r["status"] != SCORED):
-            unmeasured[chunking, reason(row["reason"])] += 1
+            what = chunking if row["index"] == "flat" else f"{chunking} {row['index']} {row['setting']}"
+            unmeasured[what, reason(row["reason"])] += 1
         lines = [
             {"chunking": chunking, **_ann_line(r)}
-            for r in sorted(scored, key=lambda r: (-r["selectivity"], r["embedder"], r["index"], r["setting"]))
+            for r in sorted(scored, key=lambda r: (-r["selectivity"], r["filtering"] == "post", r["embedder"], r["index"], r["setting"]))
         ]
         grid += lines
         chosen = {line["key"] for line in lines if line["recommended"]}
@@ -325,8 +326,11 @@ def index(tables: Tables) -> Values:
     }  # fmt: skip
 
 
-def _selectivity(share: float) -> str:
-    return "no filter" if share >= 1 else f"filter leaves {formats.percent(share)}"
+def _selectivity(row: Row) -> str:
+    if row["filtering"] == "none":
+        return "no filter"
+    when = "within" if row["filtering"] == "pre" else "after"
+    return f"filter leaves {formats.percent(row['selectivity'])}, {when} the search"
 
 
 def _ann_line(row: Row) -> Values:
@@ -334,12 +338,13 @@ def _ann_line(row: Row) -> Values:
         "embedder": row["embedder"],
         "index": row["index"],
         "setting": row["setting"],
-        "selectivity": _selectivity(row["selectivity"]),
+        "selectivity": _selectivity(row),
         "key": (row["embedder"], row["index"], row["setting"], row["k"]),
         "k": row["k"],
         "recall": formats.percent(row["recall_mean"]),
         "p5": formats.percent(row["recall_p5"]),
         "by_id": formats.percent(row["recall_by_id"]),
+        "agreement": formats.percent(row["agreement"]),
         "ndcg_cost": formats.points(row["ndcg_cost"]),
         "work": formats.count(round(row["distance_computations"])) if formats.is_number(row["distance_computations"]) else formats.DASH,
         "megabytes": formats.plain(round(row["bytes"] / 1e6, 2)) if row["bytes"] is not None else formats.DASH,

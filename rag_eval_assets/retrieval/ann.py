@@ -1,45 +1,30 @@
 """Approximate indexes against exact search: what recall each setting keeps, under which filters, at what cost.
 
 What belongs here: measuring settings on given vectors and queries, and naming the cheapest that is good enough. What does not:
-the search that a retriever runs (`dense`, measured here as it stands). Costs that decide are counts (distance computations,
-bytes); seconds are shown and decide nothing.
+building and searching them (`ann_indexes`). Costs that decide are counts (distance computations, bytes); seconds are shown and decide
+nothing.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors, faiss_threads, load_faiss, pair_scores
-from rag_eval_assets.retrieval.ordering import Hits, Mask, best_first
+from rag_eval_assets.retrieval.ann_indexes import Grid, Search, Setting, count_settings, settings
+from rag_eval_assets.retrieval.dense import ExactIndex, Vectors, faiss_threads
+from rag_eval_assets.retrieval.ordering import Hits, Mask
 from rag_eval_assets.tables import NOT_APPLICABLE, SCORED
 
 TIE = 1e-6  # inner products this close to the last true neighbour's count as found
-POINTS_PER_LIST = 39  # faiss's own minimum of training vectors for each IVF list
-GRAPH_RECALL = 0.9  # below this recall of the M nearest at ef = ef_construction, a graph is badly connected
+STOPPED_RISING = 0.001  # mean recall that the next effort must add for effort to be worth raising further
 
-Searcher = Callable[[Mask | None], list[Hits]]
-
-
-@dataclass(frozen=True)
-class _Setting:
-    """One index setting, ready to search: `search` runs all queries, `computations` reads what the last search cost a query."""
-
-    index: str
-    name: str
-    search: Searcher
-    computations: Callable[[], float]
-    bytes: int
-    build_seconds: float | None
-    note: str | None = None
+NO_FILTER, PRE, POST = "none", "pre", "post"
 
 
 @dataclass(frozen=True)
@@ -61,34 +46,38 @@ def measure(
     *,
     embedder: str,
     k: int,
-    grid: Mapping[str, Sequence[int]],
+    grid: Grid,
     selectivities: Sequence[float],
+    oversample: int,
     minimum_recall: float,
     seed: int,
     threads: int,
     on_done: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of `ann_recall` for one chunking and embedder: exact search, HNSW and IVF at every setting and selectivity.
+    """Rows of `ann_recall` for one chunking and embedder: exact search and every index setting, by selectivity and way of filtering.
 
     `vectors` (n, d) and `queries` (q, d) are float32 of unit length; `doc_ids` names each vector's document; `qrels` maps a
-    query's row to {document: grade}. `grid` holds hnsw_m, hnsw_ef_construction, hnsw_ef_search, ivf_nlist, ivf_nprobe.
+    query's row to {document: grade}. `grid` is described at `ann_indexes.settings`.
 
     - Recall of a query = true neighbours found / min(k, available). A neighbour within `TIE` of the last true one counts as
       found, since near-duplicates are equally right; `recall_by_id` forgives no tie.
-    - A selectivity s keeps ceil(s * n) vectors, drawn once from `seed` and nested; 1 is always measured. The filter is applied
-      within the search, and HNSW raises ef_search for it as the retriever does.
+    - A selectivity s keeps ceil(s * n) vectors, drawn once from `seed` and nested; 1 is always measured. `pre` applies the filter within
+      the search, for which HNSW raises ef_search as the retriever does; `post` searches k * `oversample` without a filter and drops what
+      it hides.
     - `ndcg_cost` = nDCG@k by document (first rank of each) of exact search minus that of the index, over queries that have a
       relevant document among the vectors kept. The same measure on both sides, so the cost may be negative.
+    - `agreement` = shared ids / min(k, available) between this index and one built from another order of insertion (HNSW) or with the next
+      seed (IVF), mean over queries.
     - `recommended` marks, at selectivity 1, the one setting with the fewest distance computations (then bytes) whose mean recall
       reaches `minimum_recall`; exact search is among the candidates.
 
-    Graphs are built on one thread each, at most `threads` at a time, and searched on one: equal input gives equal rows but for
-    seconds. An nlist that leaves fewer than 39 training vectors a list is lowered. One not_applicable row stands for no_embedder
-    (no vectors or queries given), no_vectors (fewer than 2) and too_few_questions (no query). Raises ValueError for k < 1, a
-    selectivity outside (0, 1] and vectors that are not finite.
+    Every index is built and searched on one thread, queries one by one: equal input gives equal rows but for seconds. One
+    not_applicable row stands for no_embedder (no vectors or queries given), no_vectors (fewer than 2, or too few for one kind of
+    index) and too_few_questions (no query). Raises ValueError for k or oversample under 1, a selectivity outside (0, 1] and vectors
+    that are not finite.
     """
-    if k < 1:
-        raise ValueError(f"k {k} must be at least 1")
+    if k < 1 or oversample < 1:
+        raise ValueError(f"k {k} and oversample {oversample} must be at least 1")
     if any(not 0 < s <= 1 for s in selectivities):
         raise ValueError(f"selectivities {list(selectivities)} must lie over 0 and up to 1")
     if vectors is None or queries is None:
@@ -108,15 +97,26 @@ def measure(
 
     exact = ExactIndex(vectors)
     subsets = [_subset(exact, doc_ids, queries, gold, selectivity, k, seed) for selectivity in sorted({1.0, *selectivities}, reverse=True)]
-    total = len(subsets) * (1 + _count(grid, len(vectors)))
+    total = count_settings(grid, len(vectors))
     rows: list[dict[str, Any]] = []
-    for setting in _settings(vectors, queries, exact, k, grid, seed, threads):
-        for subset in subsets:
-            rows.append(_row(setting, subset, vectors, queries, doc_ids, k, embedder, left_out))
+    rungs: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+    with faiss_threads(1):
+        for done, setting in enumerate(settings(vectors, queries, exact, grid, seed, threads), 1):
+            if setting.search is None:
+                rows.append(
+                    {**_not_applicable(embedder, k, "no_vectors"), "index": setting.index, "setting": setting.name, "detail": setting.note}
+                )
+            else:
+                own = _measured(setting, setting.search, subsets, queries, doc_ids, k, oversample, embedder, left_out)
+                rows += own
+                if setting.rung:
+                    rungs[setting.index, setting.rung[0]].append((setting.rung[1], own[0]))
             if on_done is not None:
-                on_done(len(rows), total)
+                on_done(done, total)
+    for ladder in rungs.values():
+        _still_rising(ladder)
     _recommend(rows, minimum_recall)
-    return sorted(rows, key=lambda row: (row["embedder"], row["index"], row["setting"], row["selectivity"], row["k"]))
+    return sorted(rows, key=lambda row: (row["embedder"], row["index"], row["setting"], row["filtering"], row["selectivity"], row["k"]))
 
 
 def _subset(
@@ -145,176 +145,100 @@ def _subset(
     )
 
 
-def _hnsw_grid(grid: Mapping[str, Sequence[int]]) -> list[tuple[int, int]]:
-    return sorted(product(set(grid.get("hnsw_m", ())), set(grid.get("hnsw_ef_construction", ()))))
-
-
-def _ivf_grid(grid: Mapping[str, Sequence[int]], count: int) -> dict[int, tuple[list[int], int]]:
-    """Lists in effect -> (probes in effect, largest number of lists asked for)."""
-    most = max(1, count // POINTS_PER_LIST)
-    lists: dict[int, tuple[list[int], int]] = {}
-    if not grid.get("ivf_nprobe"):
-        return lists
-    for asked in sorted(set(grid.get("ivf_nlist") or (round(4 * math.sqrt(count)),))):
-        nlist = min(asked, most)
-        lists[nlist] = sorted({min(probes, nlist) for probes in grid["ivf_nprobe"]}), asked
-    return lists
-
-
-def _count(grid: Mapping[str, Sequence[int]], count: int) -> int:
-    graphs = len(_hnsw_grid(grid)) * len(set(grid.get("hnsw_ef_search", ())))
-    return graphs + sum(len(probes) for probes, _ in _ivf_grid(grid, count).values())
-
-
-def _settings(
-    vectors: Vectors, queries: Vectors, exact: ExactIndex, k: int, grid: Mapping[str, Sequence[int]], seed: int, threads: int
-) -> Iterator[_Setting]:
-    yield _flat(vectors, queries, exact, k)
-    graphs = _hnsw_grid(grid)
-    with ThreadPoolExecutor(threads) as pool:
-        for start in range(0, len(graphs), threads):
-            part = graphs[start : start + threads]
-            for (m, ef), (graph, seconds) in zip(part, pool.map(lambda at: _built(vectors, *at), part), strict=True):
-                yield from _hnsw(graph, seconds, queries, exact, k, m, ef, sorted(set(grid.get("hnsw_ef_search", ()))))
-    for nlist, (probes, asked) in _ivf_grid(grid, len(vectors)).items():
-        yield from _ivf(vectors, queries, k, nlist, probes, asked, seed)
-
-
-def _flat(vectors: Vectors, queries: Vectors, exact: ExactIndex, k: int) -> _Setting:
-    faiss = load_faiss()
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    compared = [0.0]
-
-    def search(mask: Mask | None) -> list[Hits]:
-        compared[0] = float(len(vectors) if mask is None else np.count_nonzero(mask))
-        return exact.search(queries, [mask] * len(queries), k)
-
-    return _Setting("flat", "exact", search, lambda: compared[0], len(faiss.serialize_index(index)), None)
-
-
-def _built(vectors: Vectors, m: int, ef_construction: int) -> tuple[HnswIndex, float]:
-    started = time.perf_counter()
-    return HnswIndex(vectors, m=m, ef_construction=ef_construction), time.perf_counter() - started
-
-
-def _hnsw(
-    graph: HnswIndex,
-    seconds: float,
+def _measured(
+    setting: Setting,
+    search: Search,
+    subsets: Sequence[_Subset],
     queries: Vectors,
-    exact: ExactIndex,
+    doc_ids: Sequence[str],
     k: int,
-    m: int,
-    ef_construction: int,
-    efforts: Sequence[int],
-) -> Iterator[_Setting]:
-    faiss = load_faiss()
-    size = len(faiss.serialize_index(graph.index))
-    nearest = exact.search(queries, [None] * len(queries), m)
-    reached = [graph.search(query, None, m, ef_search=ef_construction) for query in queries]
-    wanted = min(m, len(graph.vectors))
-    recall = float(np.mean([_found(true, hits, wanted) for true, hits in zip(nearest, reached, strict=True)]))
-    note = f"recall of the {m} nearest at ef {ef_construction} is {recall:.3f}: the graph is badly connected, raise m or ef_construction"
-    for effort in efforts:
+    oversample: int,
+    embedder: str,
+    left_out: str | None,
+) -> list[dict[str, Any]]:
+    """Rows of one setting: without a filter first, then under every filter, applied within the search and after it."""
 
-        def search(mask: Mask | None, effort: int = effort) -> list[Hits]:
-            faiss.cvar.hnsw_stats.reset()
-            return [graph.search(query, mask, k, ef_search=effort) for query in queries]
+    def ran(mask: Mask | None, depth: int) -> tuple[list[Hits], float]:
+        setting.reset()
+        hits = [search(query, mask, depth) for query in queries]
+        return hits, (setting.counted() if setting.counted else 0) / len(queries)
 
-        yield _Setting(
-            "hnsw",
-            f"m{m}-efc{ef_construction}-efs{effort}",
-            search,
-            lambda: faiss.cvar.hnsw_stats.ndis / len(queries),
-            size,
-            seconds,
-            note if recall < GRAPH_RECALL else None,
-        )
+    def row(subset: _Subset, filtering: str, hits: Sequence[Hits], computations: float, agreement: float | None) -> dict[str, Any]:
+        notes = (setting.note, next((found.detail for found in hits if found.detail), None), left_out)
+        return {
+            "embedder": embedder,
+            "index": setting.index,
+            "setting": setting.name,
+            "filtering": filtering,
+            "selectivity": subset.selectivity,
+            "k": k,
+            "queries": len(queries),
+            **_recalls(subset, hits, k),
+            "agreement": agreement,
+            "ndcg_cost": _ndcg_cost(subset, hits, doc_ids, k),
+            "distance_computations": computations,
+            "bytes": setting.bytes,
+            "recommended": False,
+            **_speed([found.seconds for found in hits]),
+            "build_seconds": setting.build_seconds,
+            "status": SCORED,
+            "reason": None,
+            "detail": "; ".join(note for note in notes if note) or None,
+        }
+
+    whole, *filtered = subsets
+    plain, work = ran(None, k)
+    wanted = min(k, whole.available)
+    agreement = None
+    if setting.again is not None:
+        twins = [setting.again(query, None, k) for query in queries]
+        agreement = float(np.mean([len(np.intersect1d(a.positions, b.positions)) / wanted for a, b in zip(plain, twins, strict=True)]))
+    rows = [row(whole, NO_FILTER, plain, work, agreement)]
+    if filtered:
+        deep, work = ran(None, k * oversample)
+        for subset in filtered:
+            rows.append(row(subset, PRE, *ran(subset.mask, k), None))
+            rows.append(row(subset, POST, [_filtered(hits, subset.mask, k) for hits in deep], work, None))
+    return rows
 
 
-def _ivf(vectors: Vectors, queries: Vectors, k: int, nlist: int, probes: Sequence[int], asked: int, seed: int) -> Iterator[_Setting]:
-    faiss = load_faiss()
-    started = time.perf_counter()
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(vectors.shape[1]), vectors.shape[1], nlist, faiss.METRIC_INNER_PRODUCT)
-    index.cp.seed = seed
-    index.cp.spherical = True
-    with faiss_threads(1):
-        index.train(vectors)
-        index.add(vectors)
-    seconds, size = time.perf_counter() - started, len(faiss.serialize_index(index))
-    note = f"nlist {asked} lowered to {nlist}: training wants {POINTS_PER_LIST} vectors a list" if asked > nlist else None
-    for probe in probes:
+def _filtered(hits: Hits, mask: Mask | None, k: int) -> Hits:
+    """What a filter leaves of a ranking made without it."""
+    kept = slice(None) if mask is None else np.flatnonzero(mask[hits.positions])
+    return Hits(hits.positions[kept][:k], hits.scores[kept][:k], hits.detail, hits.seconds)
 
-        def search(mask: Mask | None, probe: int = probe) -> list[Hits]:
-            faiss.cvar.indexIVF_stats.reset()
-            parameters: dict[str, Any] = {"nprobe": probe}
-            if mask is not None:
-                parameters["sel"] = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
-            begun = time.perf_counter()
-            with faiss_threads(1):
-                _, found = index.search(queries, k, params=faiss.SearchParametersIVF(**parameters))
-            shared = (time.perf_counter() - begun) / len(queries)
-            hits = []
-            for query, row in zip(queries, found, strict=True):
-                near = row[row >= 0].astype(np.int64)
-                hits.append(Hits(*best_first(near, pair_scores(query, vectors[near]), k), seconds=shared))
-            return hits
 
-        yield _Setting(
-            "ivf",
-            f"nlist{nlist}-nprobe{probe}",
-            search,
-            # A query is compared with every list's centre before it is compared with the vectors of the lists probed.
-            lambda: nlist + faiss.cvar.indexIVF_stats.ndis / len(queries),
-            size,
-            seconds,
-            note,
-        )
+def _recalls(subset: _Subset, hits: Sequence[Hits], k: int) -> dict[str, float]:
+    wanted = min(k, subset.available)
+    pairs = list(zip(subset.truth, hits, strict=True))
+    recalls = np.array([_found(true, found, wanted) for true, found in pairs])
+    by_id = [len(np.intersect1d(true.positions, found.positions)) / wanted for true, found in pairs]
+    return {
+        "recall_mean": float(recalls.mean()),
+        "recall_p5": float(np.percentile(recalls, 5)),
+        "recall_by_id": float(np.mean(by_id)),
+    }
+
+
+def _speed(seconds: Sequence[float]) -> dict[str, float | None]:
+    """Queries per second and milliseconds a query at three percentiles; shown, never read."""
+    total = math.fsum(seconds)
+    names = ("latency_p50", "latency_p95", "latency_p99")
+    found = (1000 * np.percentile(seconds, (50, 95, 99))).tolist()
+    return {"queries_per_second": len(seconds) / total if total > 0 else None, **dict(zip(names, found, strict=True))}
+
+
+def _still_rising(ladder: Sequence[tuple[int, dict[str, Any]]]) -> None:
+    """Says on the row of the largest effort that a larger one would find more."""
+    steps = [row for _, row in sorted(ladder, key=lambda step: step[0])]
+    if len(steps) > 1 and steps[-1]["recall_mean"] - steps[-2]["recall_mean"] > STOPPED_RISING:
+        note = "recall still rises at the largest ef_search measured: add a larger one"
+        steps[-1]["detail"] = "; ".join(part for part in (steps[-1]["detail"], note) if part)
 
 
 def _found(true: Hits, hits: Hits, wanted: int) -> float:
     """Share of the `wanted` true neighbours among the hits, ties with the last of them forgiven."""
     return int(np.count_nonzero(hits.scores[:wanted] >= true.scores[wanted - 1] - TIE)) / wanted
-
-
-def _row(
-    setting: _Setting,
-    subset: _Subset,
-    vectors: Vectors,
-    queries: Vectors,
-    doc_ids: Sequence[str],
-    k: int,
-    embedder: str,
-    left_out: str | None,
-) -> dict[str, Any]:
-    hits = setting.search(subset.mask)
-    computations = setting.computations()
-    wanted = min(k, subset.available)
-    pairs = list(zip(subset.truth, hits, strict=True))
-    recalls = np.array([_found(true, found, wanted) for true, found in pairs])
-    by_id = [len(np.intersect1d(true.positions, found.positions)) / wanted for true, found in pairs]
-    seconds = sum(found.seconds for found in hits)
-    notes = (setting.note, next((found.detail for found in hits if found.detail), None), left_out)
-    return {
-        "embedder": embedder,
-        "index": setting.index,
-        "setting": setting.name,
-        "selectivity": subset.selectivity,
-        "k": k,
-        "queries": len(queries),
-        "recall_mean": float(recalls.mean()),
-        "recall_p5": float(np.percentile(recalls, 5)),
-        "recall_by_id": float(np.mean(by_id)),
-        "ndcg_cost": _ndcg_cost(subset, hits, doc_ids, k),
-        "distance_computations": computations,
-        "bytes": setting.bytes,
-        "recommended": False,
-        "queries_per_second": len(queries) / seconds if seconds > 0 else None,
-        "build_seconds": setting.build_seconds,
-        "status": SCORED,
-        "reason": None,
-        "detail": "; ".join(note for note in notes if note) or None,
-    }
 
 
 def _ndcg_cost(subset: _Subset, hits: Sequence[Hits], doc_ids: Sequence[str], k: int) -> float | None:
@@ -340,7 +264,7 @@ def _by_document(positions: npt.NDArray[np.int64], doc_ids: Sequence[str]) -> di
 
 
 def _recommend(rows: Sequence[dict[str, Any]], minimum_recall: float) -> None:
-    able = [row for row in rows if row["selectivity"] == 1.0 and row["recall_mean"] >= minimum_recall]
+    able = [row for row in rows if row["filtering"] == NO_FILTER and row["status"] == SCORED and row["recall_mean"] >= minimum_recall]
     if able:
         cheapest = min(able, key=lambda row: (row["distance_computations"], row["bytes"], row["index"], row["setting"]))
         cheapest["recommended"] = True
@@ -356,17 +280,22 @@ def _not_applicable(embedder: str, k: int, reason: str) -> dict[str, Any]:
         "embedder": embedder,
         "index": "flat",
         "setting": "exact",
+        "filtering": NO_FILTER,
         "selectivity": 1.0,
         "k": k,
         "queries": 0,
         "recall_mean": None,
         "recall_p5": None,
         "recall_by_id": None,
+        "agreement": None,
         "ndcg_cost": None,
         "distance_computations": None,
         "bytes": None,
         "recommended": False,
         "queries_per_second": None,
+        "latency_p50": None,
+        "latency_p95": None,
+        "latency_p99": None,
         "build_seconds": None,
         "status": NOT_APPLICABLE,
         "reason": reason,

@@ -82,12 +82,20 @@ class HnswIndex:
     """
 
     def __init__(self, vectors: Vectors, *, m: int, ef_construction: int) -> None:
-        faiss = load_faiss()
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        self.index = faiss.IndexHNSWFlat(self.vectors.shape[1], m, faiss.METRIC_INNER_PRODUCT)
+        self.index = self._empty(self.vectors.shape[1], m)
         self.index.hnsw.efConstruction = ef_construction
         with faiss_threads(1):
+            if not self.index.is_trained:
+                self.index.train(self.vectors)
             self.index.add(self.vectors)
+
+    def _empty(self, width: int, m: int) -> Any:
+        faiss = load_faiss()
+        return faiss.IndexHNSWFlat(width, m, faiss.METRIC_INNER_PRODUCT)
+
+    def _ordered(self, query: Vectors, positions: Positions, depth: int) -> tuple[Positions, Scores]:
+        return best_first(positions, pair_scores(query, self.vectors[positions]), depth)
 
     def search(self, query: Vectors, eligible: Mask | None, depth: int, *, ef_search: int) -> Hits:
         """The best `depth` of the eligible vectors that the graph finds for one query (d).
@@ -109,8 +117,7 @@ class HnswIndex:
             parameters["sel"] = faiss.IDSelectorBitmap(np.packbits(eligible, bitorder="little"))
             detail = f"ef_search {effort} with {open_to_query} of {count} vectors eligible"
         _, found = self.index.search(query[None, :], wanted, params=faiss.SearchParametersHNSW(**parameters))
-        positions = found[0][found[0] >= 0].astype(np.int64)
-        positions, scores = best_first(positions, pair_scores(query, self.vectors[positions]), depth)
+        positions, scores = self._ordered(query, found[0][found[0] >= 0].astype(np.int64), depth)
         return Hits(positions, scores, detail, time.perf_counter() - started)
 
 

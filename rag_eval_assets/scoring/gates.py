@@ -32,7 +32,7 @@ CORPUS = "corpus"
 _ANN_COLUMNS = {"recall": "recall_mean"}
 """Gate metrics that a column of ann_recall names in full."""
 
-ANN_METRICS = ("recall", "recall_mean", "recall_p5", "recall_by_id", "ndcg_cost", "distance_computations", "bytes")
+ANN_METRICS = ("recall", "recall_mean", "recall_p5", "recall_by_id", "agreement", "ndcg_cost", "distance_computations", "bytes")
 EXCLUSION_METRICS = ("false_exclusion",)
 DEDUP_METRICS = ("precision", "recall", "false_merge_rate", "missed_merge_rate", "evidence_loss")
 """What a gate may name of each source that has a figure a column; times are no figures, for they decide nothing."""
@@ -125,28 +125,25 @@ def _summary(gate: Gate, tables: Tables) -> Iterator[Figure]:
 
 
 def _ann(gate: Gate, tables: Tables) -> Iterator[Figure]:
-    """For each chunking and embedder the lowest figure over selectivities of the setting in force.
+    """For each chunking and embedder the worst figure over selectivities of the setting in force, filters within the search.
 
-    The setting in force at a selectivity is the recommended one; where none reaches the recall wanted, the one that comes closest.
+    The setting in force is the recommended one; where none reaches the recall wanted, the one that comes closest without a filter.
     """
     named = str(gate["metric"])
     metric = _ANN_COLUMNS.get(named, named)
     for chunking, table in sorted(tables.items(), key=str):
-        points: dict[str, dict[float, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        points: dict[str, list[Row]] = defaultdict(list)
         for row in table.to_pylist():
-            if row["index"] != "flat" and row["k"] == (gate["k"] or row["k"]):
-                points[row["embedder"]][row["selectivity"]].append(row)
-        for embedder, by_selectivity in sorted(points.items()):
-            chosen = []
-            for selectivity in sorted(by_selectivity):
-                rows = by_selectivity[selectivity]
-                own = [r for r in rows if r["status"] == SCORED]
-                best = [r for r in own if r["recommended"]] or sorted(own, key=lambda r: (-r["recall_mean"], r["index"], r["setting"]))
-                chosen.append(best[0] if best else rows[0])
-            worst = min(chosen, key=lambda r: (r["status"] == SCORED, r[metric] if r["status"] == SCORED else -math.inf))
-            scored, reasons = worst["status"] == SCORED, {r["status"] for r in chosen}
-            queries = worst["queries"] or 0
-            why = "not_applicable" if reasons == {NOT_APPLICABLE} else "missing_run"
+            if row["index"] != "flat" and row["filtering"] != "post" and row["k"] == (gate["k"] or row["k"]):
+                points[row["embedder"]].append(row)
+        for embedder, rows in sorted(points.items()):
+            plain = [r for r in rows if r["filtering"] == "none" and r["status"] == SCORED]
+            best = min(plain, key=lambda r: (not r["recommended"], -r["recall_mean"], r["index"], r["setting"]), default=rows[0])
+            # A second build is compared without a filter alone.
+            own = [r for r in rows if (r["index"], r["setting"]) == (best["index"], best["setting"]) and r[metric] is not None] or [best]
+            worst = (min if gate["at_least"] is not None else max)(own, key=lambda r: (r[metric] or 0.0, r["selectivity"]))
+            scored, queries = worst["status"] == SCORED, worst["queries"] or 0
+            why = "not_applicable" if worst["status"] == NOT_APPLICABLE else "missing_run"
             yield Figure(
                 f"{chunking}/{embedder}",
                 worst[metric] if scored else None,

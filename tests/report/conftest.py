@@ -142,7 +142,8 @@ def _ann() -> dict[str | None, list[Row]]:
             for index, setting, work, recall in grid:
                 rows.append(
                     make_row(
-                        "ann_recall", embedder="minilm", index=index, setting=setting, selectivity=share, k=10, queries=112,
+                        "ann_recall", embedder="minilm", index=index, setting=setting,
+                        filtering="none" if share == 1.0 else "pre", selectivity=share, k=10, queries=112, agreement=0.97,
                         recall_mean=recall - loss, recall_p5=max(0.0, recall - loss - 0.12), recall_by_id=recall - loss, ndcg_cost=0.002,
                         distance_computations=work, bytes=int(1_200_000 * scale),
                         recommended=setting == "m16-efc200-efs64" and share == 1.0,

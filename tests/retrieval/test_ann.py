@@ -20,6 +20,7 @@ GRID = {
     "ivf_nlist": (),
     "ivf_nprobe": (1, 4, 1000),
 }
+QUANTISED = {"sq8": ("flat", "hnsw", "ivf"), "pq_m": (7, 16)}
 Vectors = npt.NDArray[np.float32]
 
 
@@ -35,6 +36,7 @@ def _measure(vectors: Vectors | None, queries: Vectors | None, **changed: Any) -
         "k": 10,
         "grid": GRID,
         "selectivities": (1.0, 0.1),
+        "oversample": 4,
         "minimum_recall": 0.95,
         "seed": 7,
         "threads": 2,
@@ -70,20 +72,21 @@ def test_rows_keep_the_contract_and_every_setting_has_every_selectivity(rows: li
         ("ivf", "nlist20-nprobe20"),
         ("ivf", "nlist20-nprobe4"),
     }
-    assert len(rows) == 2 * len(settings)
+    assert sorted({(row["filtering"], row["selectivity"]) for row in rows}) == [("none", 1.0), ("post", 0.1), ("pre", 0.1)]
+    assert len(rows) == 3 * len(settings)
     assert all("nlist 113 lowered to 20" in row["detail"] for row in rows if row["index"] == "ivf")
 
 
 def test_exact_search_and_an_index_that_probes_everything_lose_nothing(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        if row["setting"] in ("exact", "nlist20-nprobe20"):
+        if row["setting"] in ("exact", "nlist20-nprobe20") and row["filtering"] != "post":
             assert (row["recall_mean"], row["recall_p5"], row["recall_by_id"], row["ndcg_cost"]) == (1.0, 1.0, 1.0, 0.0)
-    flat = {row["selectivity"]: row["distance_computations"] for row in rows if row["index"] == "flat"}
-    assert flat == {1.0: 800.0, 0.1: 80.0}
+    flat = {row["filtering"]: row["distance_computations"] for row in rows if row["index"] == "flat"}
+    assert flat == {"none": 800.0, "pre": 80.0, "post": 800.0}
 
 
 def test_recall_and_cost_rise_with_effort(rows: list[dict[str, Any]]) -> None:
-    at = {(row["setting"], row["selectivity"]): row for row in rows}
+    at = {(row["setting"], row["selectivity"]): row for row in rows if row["filtering"] != "post"}
     for low, high in (("m8-efc40-efs8", "m8-efc40-efs64"), ("nlist20-nprobe1", "nlist20-nprobe4")):
         assert at[low, 1.0]["recall_mean"] < at[high, 1.0]["recall_mean"]
         assert at[low, 1.0]["distance_computations"] < at[high, 1.0]["distance_computations"]
@@ -115,7 +118,7 @@ def test_equal_input_gives_equal_content_whatever_the_threads(rows: list[dict[st
 def test_the_denominator_is_what_there_is_to_find() -> None:
     """3 vectors of 30 pass the filter: finding all 3 of the 10 asked for is recall 1."""
     rows = _measure(_unit(5, 30), _unit(6, 4), grid={**GRID, "hnsw_ef_search": (30,)}, selectivities=(0.1,))
-    assert {row["recall_mean"] for row in rows if row["selectivity"] == 0.1} == {1.0}
+    assert {row["recall_mean"] for row in rows if row["filtering"] == "pre"} == {1.0}
     assert {row["selectivity"] for row in rows} == {1.0, 0.1}, "recall without a filter is always measured"
 
 
@@ -200,16 +203,84 @@ def test_a_query_that_is_not_finite_is_left_out_and_counted() -> None:
     assert all("1 queries without a finite vector left out" in row["detail"] for row in rows)
 
 
+def test_a_filter_after_the_search_keeps_what_the_deeper_search_happened_to_reach(rows: list[dict[str, Any]]) -> None:
+    """Exact search 40 deep, then a tenth of the vectors let through: the hits are counted here from a full sort."""
+    vectors, queries = _unit(1, 800), _unit(2, 40)
+    kept = np.random.default_rng(7).permutation(800)[:80]
+    order = np.argsort(-(queries.astype(np.float64) @ vectors.T.astype(np.float64)), axis=1)
+    left = [np.isin(ranking[:40], kept).sum() for ranking in order]
+    (post,) = [row for row in rows if row["index"] == "flat" and row["filtering"] == "post"]
+    assert post["recall_mean"] == pytest.approx(float(np.mean([min(10, n) / 10 for n in left])))
+    (pre,) = [row for row in rows if row["index"] == "flat" and row["filtering"] == "pre"]
+    assert pre["recall_mean"] == 1.0 > post["recall_mean"]
+
+
+def test_two_builds_agree_as_far_as_faiss_itself_says(rows: list[dict[str, Any]]) -> None:
+    """IVF of the next seed, built here by hand; what holds no chance has no agreement, and a filter is not built again."""
+    import faiss
+
+    vectors, queries = _unit(1, 800), _unit(2, 40)
+    found = []
+    for seed in (7, 8):
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(32), 32, 20, faiss.METRIC_INNER_PRODUCT)
+        index.cp.seed, index.cp.spherical, index.nprobe = seed, True, 4
+        index.train(vectors)
+        index.add(vectors)
+        found.append(index.search(queries, 10)[1].tolist())
+    shared = [len(set(a) & set(b)) / 10 for a, b in zip(*found, strict=True)]
+    at = {(row["setting"], row["filtering"]): row["agreement"] for row in rows}
+    assert at["nlist20-nprobe4", "none"] == pytest.approx(sum(shared) / 40)
+    assert 0 < at["m8-efc40-efs8", "none"] < at["m8-efc40-efs64", "none"] <= 1
+    assert at["exact", "none"] is None
+    assert at["m8-efc40-efs64", "pre"] is None
+
+
+def test_quantised_indexes_are_smaller_and_no_better_than_whole_ones() -> None:
+    rows = _measure(_unit(1, 800), _unit(2, 40), grid={**GRID, **QUANTISED}, selectivities=(1.0,))
+    pa.Table.from_pylist(rows, schema=TABLES["ann_recall"].schema)
+    at = {(row["index"], row["setting"]): row for row in rows}
+    # 32 numbers of 4 bytes against 32 of one.
+    assert at["flat_sq8", "sq8"]["bytes"] < at["flat", "exact"]["bytes"] / 3
+    assert 0.9 < at["flat_sq8", "sq8"]["recall_mean"] <= 1.0
+    assert at["flat_sq8", "sq8"]["distance_computations"] == 800.0
+    assert at["hnsw_sq8", "m8-efc40-efs64"]["bytes"] < at["hnsw", "m8-efc40-efs64"]["bytes"]
+    # 800 vectors train 20 centres at 39 each: codes of 4 bits, and 7 parts of 32 numbers become 4.
+    coarse, fine = at["ivf_pq", "pq7-nlist20-nprobe20"], at["ivf_pq", "pq16-nlist20-nprobe20"]
+    assert coarse["detail"].endswith("4 codes of 4 bits, 7 and 8 asked for")
+    assert coarse["recall_mean"] < fine["recall_mean"] < at["ivf_sq8", "nlist20-nprobe20"]["recall_mean"]
+    assert coarse["bytes"] < fine["bytes"] < at["ivf_sq8", "nlist20-nprobe20"]["bytes"] < at["ivf", "nlist20-nprobe20"]["bytes"]
+
+
+def test_too_few_vectors_to_train_product_codes_are_a_row_that_says_so() -> None:
+    rows = _measure(_unit(1, 600), _unit(2, 5), grid={**GRID, "pq_m": (8,)})
+    pa.Table.from_pylist(rows, schema=TABLES["ann_recall"].schema)
+    (row,) = [row for row in rows if row["index"] == "ivf_pq"]
+    assert (row["setting"], row["status"], row["reason"], row["recall_mean"]) == ("pq8", "not_applicable", "no_vectors", None)
+    assert row["detail"] == "product quantisation trains on 624 vectors at least; 600 are there"
+
+
+def test_an_effort_that_would_still_pay_and_lists_out_of_range_are_told() -> None:
+    grid = {"hnsw_m": (4,), "hnsw_ef_construction": (40,), "hnsw_ef_search": (8, 16), "ivf_nlist": (8,), "ivf_nprobe": (1,)}
+    at = {row["setting"]: row["detail"] or "" for row in _measure(_unit(1, 800), _unit(2, 40), grid=grid, selectivities=(1.0,))}
+    assert "recall still rises at the largest ef_search" in at["m4-efc40-efs16"]
+    assert "recall still rises" not in at["m4-efc40-efs8"]
+    assert at["nlist8-nprobe1"] == "nlist 8 lies outside 4 to 16 times the square root of 800 vectors"
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="k 0"):
         _measure(_unit(1, 10), _unit(2, 2), k=0)
+    with pytest.raises(ValueError, match="oversample 0"):
+        _measure(_unit(1, 10), _unit(2, 2), oversample=0)
     with pytest.raises(ValueError, match="selectivities"):
         _measure(_unit(1, 10), _unit(2, 2), selectivities=(0.0,))
     with pytest.raises(ValueError, match="1 vectors are not finite"):
         _measure(np.array([[np.inf] * 32, [0.0] * 32], dtype=np.float32), _unit(2, 2))
 
 
-def test_progress_ends_at_the_number_of_rows() -> None:
+def test_progress_counts_settings_of_every_kind() -> None:
     seen: list[tuple[int, int]] = []
-    rows = _measure(_unit(1, 100), _unit(2, 3), on_done=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (len(rows), len(rows))
+    grid = {**GRID, **QUANTISED, "hnsw_m": (4, 8)}
+    rows = _measure(_unit(1, 800), _unit(2, 3), grid=grid, on_done=lambda done, total: seen.append((done, total)))
+    settings = len({(row["index"], row["setting"]) for row in rows})
+    assert seen == [(done, settings) for done in range(1, settings + 1)]

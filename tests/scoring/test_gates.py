@@ -121,6 +121,7 @@ def ann(*points: tuple[str, str, float, float, bool], status: str = "scored", re
             embedder="minilm",
             index=index,
             setting=setting,
+            filtering="none" if selectivity == 1.0 else "pre",
             selectivity=selectivity,
             k=10,
             queries=40,
@@ -139,6 +140,7 @@ def test_an_index_is_judged_at_its_worst_selectivity_under_the_recommended_setti
         ("hnsw", "ef64", 1.0, 0.99, True),
         ("hnsw", "ef16", 1.0, 0.80, False),
         ("hnsw", "ef64", 0.1, 0.45, False),
+        ("hnsw", "ef16", 0.1, 0.99, False),
         ("flat", "-", 0.1, 1.0, False),
     )
     (found,) = judged(ANN, {"window-256-o0": points})
