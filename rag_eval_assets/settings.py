@@ -7,6 +7,7 @@ a setting does (the pure packages take plain values) and secrets (environment on
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
@@ -171,10 +172,48 @@ class Embedder(Strict):
     batch: int = Field(8, ge=1)
 
 
-class Retriever(Strict):
-    """One retriever, run over every chunking."""
+class Reranker(Strict):
+    """A model that scores passages for a question."""
 
-    kind: Literal["bm25", "dense", "rrf"]
+    kind: Literal["cross_encoder", "endpoint", "function"]
+    model: str = Field(description="A path or hub name (cross_encoder), the service's model, or module:function of your own.")
+    version: str | None = Field(None, description="What tells this model from a later one of its name; a function needs it.")
+    url: str | None = Field(None, description="Address of a rerank service that speaks Cohere's and Jina's JSON.")
+    key_variable: str | None = Field(None, description="Environment variable that holds the service's key.")
+    device: str = Field("cpu", description="Device of a cross-encoder, such as cpu or cuda:0.")
+    batch: int = Field(16, ge=1, description="Passages a cross-encoder scores at once.")
+    mode: Literal["pointwise", "listwise"] = Field("pointwise", description="Whether a passage's score depends on the others.")
+    seconds: float = Field(60, gt=0, description="Time limit of one request to a service.")
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> Reranker:
+        for kind, field in (("endpoint", "url"), ("function", "version")):
+            if self.kind == kind and getattr(self, field) is None:
+                raise ValueError(f"kind {kind} needs {field!r}")
+        if self.kind == "function" and not re.fullmatch(r"[\w.]+:\w+", self.model):
+            raise ValueError(f"model {self.model!r} is not module:function")
+        if self.kind == "cross_encoder" and self.mode == "listwise":
+            raise ValueError("a cross-encoder is pointwise")
+        return self
+
+
+_OWN_FIELDS: dict[str, tuple[str, ...]] = {
+    "bm25": ("k1", "b", "analyser"),
+    "rm3": ("of", "fb_docs", "fb_terms", "original_weight"),
+    "dense": ("embedder", "index", "m", "ef_construction", "ef_search"),
+    "run_file": ("path",),
+    "rrf": ("of", "rrf_k"),
+    "weighted": ("of", "weights", "normalisation"),
+    "convex": ("of", "steps", "normalisation"),
+    "rerank": ("of", "reranker", "depth"),
+}
+"""Settings that only some kinds of retriever have; the others are every kind's."""
+
+
+class Retriever(Strict):
+    """One retriever, run over every chunking: a search, a fusion of searches, or a reranking of either."""
+
+    kind: Literal["bm25", "rm3", "dense", "run_file", "rrf", "weighted", "convex", "rerank"]
     k1: float = Field(1.2, ge=0)
     b: float = Field(0.75, ge=0, le=1)
     analyser: Literal["by_language", "english", "dutch", "german", "plain"] = "by_language"
@@ -183,8 +222,17 @@ class Retriever(Strict):
     m: int = Field(32, ge=4)
     ef_construction: int = Field(200, ge=8)
     ef_search: int = Field(128, ge=8)
-    of: tuple[Name, ...] = Field((), description="Retrievers fused.")
+    of: tuple[Name, ...] = Field((), description="Retrievers it is built on: those fused, the one expanded or reranked.")
     rrf_k: int = Field(60, gt=0)
+    weights: tuple[float, ...] = Field((), description="Weights of a weighted fusion, one a lane.")
+    normalisation: Literal["min_max", "z_score"] = Field("min_max", description="How a fusion brings scores to one scale.")
+    steps: int = Field(10, ge=1, le=100, description="Grid of a convex fusion: weights are multiples of 1 / steps, tuned on development.")
+    fb_docs: int = Field(10, ge=1, description="Chunks that RM3 takes for relevant.")
+    fb_terms: int = Field(10, ge=1, description="Terms that RM3 adds at most.")
+    original_weight: float = Field(0.5, ge=0, le=1, description="Weight of the question's own terms in RM3.")
+    reranker: Name | None = Field(None, description="The reranker, by its name under `rerankers`.")
+    depth: int = Field(50, ge=1, description="Hits that are reranked.")
+    path: str | None = Field(None, description="File with rankings made elsewhere, from this folder: TREC run, or .jsonl.")
     chunkings: tuple[str, ...] = Field((), description="Chunkings it runs on; empty for all.")
 
     def runs_on(self, chunking: str) -> bool:
@@ -194,13 +242,36 @@ class Retriever(Strict):
     @property
     def parameters(self) -> dict[str, Any]:
         """What shapes its ranking."""
-        return self.model_dump(mode="json", exclude={"chunkings"})
+        return self.model_dump(mode="json", exclude={"chunkings", *self._foreign})
+
+    @property
+    def _foreign(self) -> set[str]:
+        return {field for own in _OWN_FIELDS.values() for field in own} - set(_OWN_FIELDS[self.kind])
 
     @model_validator(mode="after")
-    def _fusion_names_its_lanes(self) -> Retriever:
-        if (self.kind == "rrf") != bool(self.of):
-            raise ValueError("'of' names the fused retrievers of kind rrf, and of no other kind")
+    def _says_what_its_kind_needs(self) -> Retriever:
+        for field in sorted(self._foreign & self.model_fields_set):
+            kinds = [kind for kind, own in _OWN_FIELDS.items() if field in own]
+            raise ValueError(f"{field!r} is no setting of kind {self.kind}, but of {', '.join(kinds)}; leave it out")
+        own = _OWN_FIELDS[self.kind]
+        most = {"rm3": 1, "rerank": 1}.get(self.kind)
+        if "of" in own and (not self.of or len(set(self.of)) != len(self.of) or (most and len(self.of) > most)):
+            raise ValueError(f"'of' names {'the one retriever' if most else 'the retrievers, each once,'} that kind {self.kind} builds on")
+        needed = next((field for field in ("reranker", "path") if field in own and getattr(self, field) is None), None)
+        if needed:
+            raise ValueError(f"kind {self.kind} needs {needed!r}")
+        if self.kind == "weighted" and (len(self.weights) != len(self.of) or min(self.weights) < 0 or not any(self.weights)):
+            raise ValueError("'weights' holds one weight for each retriever of 'of', none under 0 and not all 0")
+        if self.kind == "run_file" and len(self.chunkings) != 1:
+            raise ValueError("'chunkings' names the one chunking whose chunks, or whole documents, the file ranks")
         return self
+
+
+class Gain(Strict):
+    """What a combined or expanded retriever must gain over those it builds on, set before looking; on the metric of `sweep`."""
+
+    minimum: float = Field(0.0, ge=0, lt=1, description="Least gain worth keeping: the interval's lower limit must lie over it.")
+    model_tokens: int | None = Field(None, ge=1, description="Most tokens that models may read for one question; null for no budget.")
 
 
 class Ann(Strict):
@@ -334,9 +405,11 @@ class Settings(Strict):
     filters: tuple[str, ...] = Field(("locale", "language"), description="Fields that dedup must not merge across.")
     chunkings: tuple[ChunkGrid, ...] = Field(min_length=1)
     embedders: dict[Name, Embedder] = {"minilm": Embedder()}
+    rerankers: dict[Name, Reranker] = {}
     retrievers: dict[Name, Retriever] = Field(min_length=1)
     ann: Ann = Ann()
     sweep: Sweep = Sweep()
+    gain: Gain = Gain()
     scoring: Scoring = Scoring()
     systems: dict[Name, System] = Field(min_length=1)
     judges: dict[Name, Judge] = {}

@@ -23,6 +23,11 @@ CATEGORIES = (
 )  # fmt: skip
 """Element categories that a parser may give: unstructured's, and Boilerplate and Footnote, which are ours."""
 
+_SEARCHES = ("bm25", "rm3", "dense", "run_file")
+_FUSIONS = ("rrf", "weighted", "convex")
+LANES = {"rm3": ("bm25",), **dict.fromkeys(_FUSIONS, _SEARCHES), "rerank": (*_SEARCHES, *_FUSIONS)}
+"""Kinds of retriever that a kind may be built on."""
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _CRON: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
@@ -73,11 +78,16 @@ def _parsers(settings: Settings) -> Iterator[Problem]:
 def _retriever(retriever: Retriever, settings: Settings, keys: Sequence[str]) -> Iterator[Problem]:
     if retriever.kind == "dense" and retriever.embedder not in settings.embedders:
         yield ("embedder",), f"no embedder {retriever.embedder!r}"
+    kinds = LANES.get(retriever.kind, ())
     for lane in retriever.of:
-        if lane not in settings.retrievers or settings.retrievers[lane].kind == "rrf":
-            yield ("of",), f"{lane!r} is no bm25 or dense retriever"
+        if lane not in settings.retrievers or settings.retrievers[lane].kind not in kinds:
+            yield ("of",), f"{lane!r} is no retriever of kind {', '.join(kinds)}"
         elif not set(settings.retrievers[lane].chunkings or keys) >= set(retriever.chunkings or keys):
             yield ("chunkings",), f"lane {lane!r} does not run on all of them"
+    if retriever.kind == "rerank":
+        yield from _unknown(("reranker",), "reranker", [str(retriever.reranker)], settings.rerankers)
+        if retriever.depth > settings.scoring.depth:
+            yield ("depth",), f"{retriever.depth} is over scoring.depth {settings.scoring.depth}"
     yield from _unknown(("chunkings",), "chunking", retriever.chunkings, keys)
 
 

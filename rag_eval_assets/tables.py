@@ -69,6 +69,9 @@ REASONS: dict[str, str] = {
     "non_finite_score": "a score is NaN or infinite",
     "missing_run": "the expected ranking or answer is not there",
     "upstream_failed": "the row this one is made from failed",
+    "unknown_unit": "the ranking names a chunk or document that is not there",
+    "not_permitted": "the ranking holds a document that the caller may not read",
+    "unusable_reply": "a model's or service's reply is not what was asked for",
     "unparsable_judgment": "the judge's reply does not follow its schema",
     "too_few_questions": "fewer questions than the stated minimum",
     "not_failed": "the question did not fail, so there is nothing to diagnose",
@@ -523,10 +526,21 @@ _table("filter_exclusion", "retrieval", "a question", ("question_id",), [
     *SCORE,
 ])
 
+_table("imported_runs", "retrieval", "a hit of a ranking made elsewhere", ("retriever", "question_id", "rank"), [
+    col("retriever", string, "Retriever of kind run_file."),
+    QUESTION_ID,
+    col("rank", i32, "Rank from 1; 0 on the one row of an empty ranking."),
+    col("item", string, "Chunk or document id.", null=True),
+    col("score", f64, "Score given in the file.", null=True),
+    col("file", string, "File, from the evaluation folder."),
+], root=True)
+
 _table("retrieval_runs", "retrieval", "a ranked hit, or a typed failure", ("question_id", "retriever", "rank"), [
     QUESTION_ID,
     col("split", string, "Split of the question."),
     col("retriever", string, "Retriever."),
+    col("parameters", string, "All that shaped this ranking as canonical JSON: analyser, index, lanes, weights with what they were tuned "
+        "on, reranker with device, batch and depth."),
     col("rank", i32, "Rank from 1; 0 on the one row of an empty or failed ranking."),
     col("chunk_id", string, "Chunk found.", null=True),
     col("text_sha256", string, "SHA-256 of the chunk's text.", null=True),
@@ -534,7 +548,8 @@ _table("retrieval_runs", "retrieval", "a ranked hit, or a typed failure", ("ques
     col("start", i32, "Start of the chunk.", null=True),
     col("end", i32, "End of the chunk.", null=True),
     col("tokens", i32, "Tokens of the chunk.", null=True),
-    col("score", f64, "Score as ranked; ties by chunk id descending.", null=True),
+    col("score", f64, "Score as ranked; ties by chunk id descending. Null below the depth that was reranked, and where "
+        "a run file gives none.", null=True),
     *CONTENT, DETAIL, SECONDS, WORK_KEY,
 ], "chunking")
 

@@ -64,8 +64,8 @@ def test_the_sample_folder_and_the_repository_agree(tmp_path: Path) -> None:
         ("depth: 10", "depth: 0", "15: systems.first.depth: Input should be greater than or equal to 1"),
         ("depth: 10", "depth: many", "15: systems.first.depth: Input should be a valid integer"),
         ("depth: 10", "depth: 10\n    top_k: 11", "12: systems.first: top_k 11 is over depth 10"),
-        ("kind: bm25}", "kind: bm52}", "9: retrievers.bm25.kind: Input should be 'bm25', 'dense' or 'rrf'"),
-        ("kind: bm25}", "kind: rrf}", "9: retrievers.bm25: 'of' names the fused retrievers"),
+        ("kind: bm25}", "kind: bm52}", "9: retrievers.bm25.kind: Input should be 'bm25', 'rm3', 'dense', 'run_file', 'rrf', 'weighted', 'convex' or 'rerank'"),
+        ("kind: bm25}", "kind: rrf}", "9: retrievers.bm25: 'of' names the retrievers, each once, that kind rrf builds on"),
         ("{strategy: whole}", "{strategy: whole, pages: 2}", "7: chunkings.1.pages: no such setting; known: strategy, size, overlap"),
         ("{strategy: whole}", "{strategy: [whole]}", "7: chunkings.1.strategy: Input should be a valid string"),
         ("classes: [text]", "classes: []", "2: parsers.text.classes: Tuple should have at least 1 item"),
@@ -111,7 +111,7 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, old: str, new: str, 
         ("chunkings: [whole]", "chunkings: [page]", "10: retrievers.dense.chunkings: no chunking 'page'"),
         ("kind: dense", "kind: dense, embedder: e5", "10: retrievers.dense.embedder: no embedder 'e5'"),
         ("kind: bm25}", "kind: rrf, of: [dense]}", "9: retrievers.bm25.chunkings: lane 'dense' does not run on all of them"),
-        ("kind: bm25}", "kind: rrf, of: [bm25]}", "9: retrievers.bm25.of: 'bm25' is no bm25 or dense retriever"),
+        ("kind: bm25}", "kind: rrf, of: [bm25]}", "9: retrievers.bm25.of: 'bm25' is no retriever of kind bm25, rm3, dense, run_file"),
         ("parsers:", "scoring: {pass_metric: correkt}\nparsers:", "1: scoring.pass_metric: no answer metric 'correkt'; known: correct, "),
         ("parsers:", "scoring: {pass_metric: R}\nparsers:", "1: scoring.pass_metric: no answer metric 'R'"),
         ("parsers:", "sweep: {metric: ndcg}\nparsers:", "1: sweep.metric: no ranking metric 'ndcg'; known: P, R, RR, Success, nDCG"),
@@ -281,3 +281,37 @@ def test_bands_that_leave_no_row_are_an_error(tmp_path: Path) -> None:
 def test_a_storage_without_a_protocol_is_a_path_from_the_folder_wherever_the_command_runs(tmp_path: Path) -> None:
     read(tmp_path, "storage: ../shared\n" + MINIMAL)
     assert Path(Folder(tmp_path).tables).resolve() == tmp_path.parent / "shared"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{kind: dense, k1: 2}", "9: retrievers.bm25: 'k1' is no setting of kind dense, but of bm25; leave it out"),
+        ("{kind: rm3, of: [dense]}", "9: retrievers.bm25.of: 'dense' is no retriever of kind bm25"),
+        ("{kind: rm3, of: [dense, dense]}", "9: retrievers.bm25: 'of' names the one retriever that kind rm3 builds on"),
+        ("{kind: weighted, of: [dense], weights: [1, 2]}", "9: retrievers.bm25: 'weights' holds one weight for each"),
+        ("{kind: weighted, of: [dense], weights: [0]}", "9: retrievers.bm25: 'weights' holds one weight for each"),
+        ("{kind: rerank, of: [dense]}", "9: retrievers.bm25: kind rerank needs 'reranker'"),
+        ("{kind: rerank, of: [dense], reranker: ce, chunkings: [whole]}", "9: retrievers.bm25.reranker: no reranker 'ce'"),
+        ("{kind: rerank, of: [dense], reranker: ce, depth: 200, chunkings: [whole]}", "9: retrievers.bm25.depth: 200 is over"),
+        ("{kind: run_file, path: a.trec}", "9: retrievers.bm25: 'chunkings' names the one chunking"),
+        ("{kind: run_file, chunkings: [whole]}", "9: retrievers.bm25: kind run_file needs 'path'"),
+    ],
+)
+def test_a_retriever_that_lacks_or_mixes_settings_is_told_what_its_kind_has(tmp_path: Path, line: str, message: str) -> None:
+    found = complaint(tmp_path, MINIMAL.replace("{kind: bm25}", line, 1))
+    assert any(line.startswith(f"evaluation.yaml:{message}") for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{kind: endpoint, model: m}", "kind endpoint needs 'url'"),
+        ("{kind: function, model: 'm:f'}", "kind function needs 'version'"),
+        ("{kind: function, model: m, version: '1'}", "model 'm' is not module:function"),
+        ("{kind: cross_encoder, model: m, mode: listwise}", "a cross-encoder is pointwise"),
+    ],
+)
+def test_a_reranker_that_cannot_be_opened_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    (found,) = complaint(tmp_path, f"{MINIMAL}rerankers:\n  own: {line}\n")
+    assert found.endswith(f"rerankers.own: {message}")

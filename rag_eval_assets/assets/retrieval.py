@@ -7,7 +7,7 @@ What belongs here: which (question, retriever) pairs are expected and what a ran
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.assets._rows import with_column
+from rag_eval_assets.assets.corpus import scan_corpus
 from rag_eval_assets.assets.index import open_embedder, vectors
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures
 from rag_eval_assets.resources.embedders import embed_texts
+from rag_eval_assets.resources.rerankers import load_reranker
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import filters, runs
+from rag_eval_assets.retrieval.ordering import NoRanking
+from rag_eval_assets.run_files import read_runs
 from rag_eval_assets.scoring import ranking, sweep
+from rag_eval_assets.scoring.relevance import read_labels
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import SourceTree, digest, library_version, work_key
+from rag_eval_assets.tables import FAILED, NOT_APPLICABLE
 
 PREDICATES = (*filters.FILTER_COLUMNS, "fields")
+ASKED = ("question_id", "text", "split", "language", "entitlement", "filter")
+"""Columns of a question that a search depends on; its labels are read where a fusion is tuned, of development alone."""
 
 
 @table_asset("golden_questions", "golden_evidence", "documents", kinds=["python"], columns={"documents": (*PREDICATES, "status")})
@@ -37,8 +45,27 @@ def filter_exclusion(step: Step, golden_questions: pa.Table, golden_evidence: pa
 
 
 def retrievers_of(settings: Settings, chunking: str | None) -> dict[str, dict[str, Any]]:
-    """Parameters of the retrievers that run on a chunking, by name."""
-    return {name: r.parameters for name, r in settings.retrievers.items() if chunking is None or r.runs_on(chunking)}
+    """Parameters of the retrievers that run on a chunking, by name; a reranker's and what tunes a fusion stand in them whole."""
+    found = {}
+    for name, retriever in settings.retrievers.items():
+        if chunking is None or retriever.runs_on(chunking):
+            found[name] = retriever.parameters
+            if retriever.kind == "convex":
+                found[name]["tune_k"] = settings.sweep.k
+            elif retriever.reranker is not None:
+                found[name]["reranker"] = {"name": retriever.reranker, **settings.rerankers[retriever.reranker].model_dump()}
+    return found
+
+
+def _run_files(settings: Settings) -> dict[str, str]:
+    return {name: r.path for name, r in settings.retrievers.items() if r.path is not None}
+
+
+@table_asset(kinds=["file"], settings=lambda s, p: {"paths": _run_files(s)})
+def imported_runs(step: Step) -> Product:
+    """Rankings of retrievers that run elsewhere, as their files give them."""
+    paths = _run_files(step.settings)
+    return Product(read_runs(step.folder.path, paths, {row["doc_id"] for row in scan_corpus(step)} if paths else set()))
 
 
 def _runs_settings(settings: Settings, chunking: str | None) -> dict[str, Any]:
@@ -49,54 +76,104 @@ def _runs_settings(settings: Settings, chunking: str | None) -> dict[str, Any]:
     }
 
 
+def _runs_libraries(settings: Settings, _: str | None) -> list[str]:
+    models = ["sentence-transformers"] if any(r.kind == "cross_encoder" for r in settings.rerankers.values()) else []
+    return ["bm25s", "PyStemmer", "faiss-cpu", "numpy", *models]
+
+
 @table_asset(
     "chunks",
     "chunk_embeddings",
     "unique_documents",
     "golden_questions",
+    "golden_evidence",
+    "imported_runs",
     kinds=["bm25s", "faiss"],
     columns={
-        "unique_documents": PREDICATES,
-        "golden_questions": ("question_id", "text", "split", "language", "entitlement", "filter"),
+        "unique_documents": (*PREDICATES, "absorbed"),
+        "golden_questions": (*ASKED, "answerable", "relevant"),
     },
     settings=_runs_settings,
-    libraries=["bm25s", "PyStemmer", "faiss-cpu", "numpy"],
+    libraries=_runs_libraries,
     pool="retrieve",
 )
 def retrieval_runs(
-    step: Step, chunks: pa.Table, chunk_embeddings: pa.Table, unique_documents: pa.Table, golden_questions: pa.Table
+    step: Step,
+    chunks: pa.Table,
+    chunk_embeddings: pa.Table,
+    unique_documents: pa.Table,
+    golden_questions: pa.Table,
+    golden_evidence: pa.Table,
+    imported_runs: pa.Table,
 ) -> Product:
     """What every retriever finds for every question in this chunking; release questions only where a system retrieves from it."""
     chosen = _runs_settings(step.settings, step.partition)
-    questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == "development"]
-    documents = unique_documents.to_pylist()
+    retrievers, documents = chosen["retrievers"], unique_documents.to_pylist()
+    questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == runs.TUNED_ON]
+    gold = _gold(retrievers, questions, golden_evidence)
+    imported = _imported(imported_runs)
     text = digest(chunks.select(["chunk_id", "text_sha256", "tokens"]).to_pydict(), documents)
-    index = {"bm25": text, "dense": digest(text, chunk_embeddings["work_key"].to_pylist())}
-    index["rrf"] = index["dense"]
-    lanes = {name: [chosen["retrievers"].get(lane) for lane in p["of"]] for name, p in chosen["retrievers"].items()}
-    wanted = {
-        work_key(step.code, index[p["kind"]], name, p, lanes[name], chosen["depth"], q): (name, q["question_id"])
-        for name, p in chosen["retrievers"].items()
-        for q in questions
-    }
+    asked = {q["question_id"]: {name: q[name] for name in ASKED} for q in questions}
+    tuning = [q for q in asked.values() if q["split"] == runs.TUNED_ON]
+    index = {"dense": digest(text, chunk_embeddings["work_key"].to_pylist()), "convex": digest(text, gold, tuning if gold else [])}
+
+    def made_of(name: str, question: str) -> list[Any]:
+        """What one ranking depends on beside code, depth and question: through its lanes, those of its lanes."""
+        p = retrievers[name]
+        own = imported.get((name, question)) if p["kind"] == "run_file" else None
+        return [name, p, index.get(p["kind"], text), own, [made_of(lane, question) for lane in p.get("of", ())]]
+
+    wanted = {work_key(step.code, made_of(name, q), chosen["depth"], asked[q]): (name, q) for name in retrievers for q in asked}
     kept, todo = step.reuse(wanted)
     keys = {unit: key for key, unit in wanted.items()}
     made = runs.run_retrievers(
-        [runs.RetrieverSpec(name, p["kind"], p) for name, p in chosen["retrievers"].items()],
+        [runs.RetrieverSpec(name, p["kind"], p) for name, p in retrievers.items()],
         questions,
         chunks,
         chunk_embeddings,
         documents,
-        todo={name: [q for n, q in todo if n == name] for name in chosen["retrievers"]},
+        todo={name: [q for n, q in todo if n == name] for name in retrievers},
         known=kept,
         depth=chosen["depth"],
         embed_queries=lambda name, texts: _embed(step, name, texts),
         threads=step.settings.limits.threads,
         terms=_terms(step),
+        imported=imported,
+        gold=gold,
+        rerankers=lambda name: _reranker(step.settings, name),
         on_done=step.progress,
     )
     units = zip(made["retriever"].to_pylist(), made["question_id"].to_pylist(), strict=True)
     return Product(pa.concat_tables([kept, with_column(made, "work_key", [keys[u] for u in units], kept.schema)]), computed=len(todo))
+
+
+def _gold(retrievers: Mapping[str, Mapping[str, Any]], questions: list[dict[str, Any]], evidence: pa.Table) -> dict[str, dict[str, int]]:
+    """Grades by document of development questions, where a fusion is tuned on them; no label of another split is read."""
+    if not any(p["kind"] == "convex" for p in retrievers.values()):
+        return {}
+    tuning = [q for q in questions if q["split"] == runs.TUNED_ON]
+    ids = {q["question_id"] for q in tuning}
+    labels = read_labels(tuning, [row for row in evidence.to_pylist() if row["question_id"] in ids])
+    return {q: own.documents for q, own in labels.items() if own.unlabelled is None}
+
+
+def _imported(table: pa.Table) -> dict[tuple[str, str], list[tuple[str, float | None]]]:
+    found: dict[tuple[str, str], list[tuple[str, float | None]]] = {}
+    for row in table.sort_by([("retriever", "ascending"), ("question_id", "ascending"), ("rank", "ascending")]).to_pylist():
+        own = found.setdefault((row["retriever"], row["question_id"]), [])
+        if row["item"] is not None:
+            own.append((row["item"], row["score"]))
+    return found
+
+
+def _reranker(settings: Settings, name: str) -> Any:
+    """The opened reranker, or why there is none."""
+    chosen = settings.rerankers[name]
+    try:
+        opened = load_reranker(chosen.model_dump())
+    except Exception as error:  # noqa: BLE001 - a model that does not open fails its own rows, and the other retrievers go on
+        return NoRanking(FAILED, "crashed", f"reranker {name}: {type(error).__name__}: {error}")
+    return opened or NoRanking(NOT_APPLICABLE, "not_installed", f"reranker {name} needs sentence-transformers")
 
 
 def _terms(step: Step) -> SqliteStore:

@@ -11,13 +11,13 @@ import logging
 import re
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rag_eval_assets.retrieval.ordering import Hits, Mask, best_first
+from rag_eval_assets.retrieval.ordering import Hits, Mask, Scores, best_first
 
 if TYPE_CHECKING:
     from ingestion.minhash import ContentStore
@@ -116,6 +116,7 @@ class Bm25Index:
 
     def __init__(self, terms: Sequence[Sequence[str]], *, k1: float, b: float) -> None:
         self._index: Any = None
+        self.terms = terms
         vocabulary = {term: number for number, term in enumerate(sorted(set(chain.from_iterable(terms))))}
         if vocabulary:
             import bm25s
@@ -132,7 +133,24 @@ class Bm25Index:
         known = self._index.get_tokens_ids(query) if self._index is not None else []
         if not known:
             return Hits(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32), seconds=time.perf_counter() - started)
-        scores = self._index.get_scores_from_ids(known)
+        return self._best(self._index.get_scores_from_ids(known), eligible, depth, started)
+
+    def search_weighted(self, query: Mapping[str, float], eligible: Mask | None, depth: int) -> Hits:
+        """`search` for a query whose terms count as much as their weights (over 0) say, whole or not."""
+        started = time.perf_counter()
+        if self._index is None:
+            return Hits(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32), seconds=time.perf_counter() - started)
+        data, indices, indptr = (self._index.scores[name] for name in ("data", "indices", "indptr"))
+        total = np.zeros(len(self.terms))
+        for term in sorted(query):  # float sums depend on their order
+            number = self._index.vocab_dict.get(term)
+            if number is not None:
+                part = slice(indptr[number], indptr[number + 1])
+                total[indices[part]] += query[term] * data[part]
+        return self._best(total.astype(np.float32), eligible, depth, started)
+
+    @staticmethod
+    def _best(scores: Scores, eligible: Mask | None, depth: int, started: float) -> Hits:
         positions = np.flatnonzero(scores > 0 if eligible is None else (scores > 0) & eligible)
         positions, scores = best_first(positions, scores[positions], depth)
         return Hits(positions, scores, seconds=time.perf_counter() - started)

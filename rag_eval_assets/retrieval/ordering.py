@@ -1,7 +1,8 @@
 """The one order of hits: score as float32 descending, then id descending, as trec_eval has it.
 
-What belongs here: the tie rule and the cut at a depth. What does not: how a score is computed. Chunks are numbered in ascending
-order of their ids before any search, so "id descending" is "position descending" and no search depends on the order of rows.
+What belongs here: the tie rule, the cut at a depth, and what one question's search comes to. What does not: how a score is computed.
+Chunks are numbered in ascending order of their ids before any search, so "id descending" is "position descending" and no search depends
+on the order of rows.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ class Hits:
     scores: Scores
     detail: str | None = None
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NoRanking:
+    """Why a question has no ranking: a status and a reason of the closed lists."""
+
+    status: str
+    reason: str
+    detail: str | None = None
+
+
+Outcome = Hits | NoRanking
 
 
 def best_first(positions: Positions, scores: Scores, depth: int) -> tuple[Positions, Scores]:

@@ -1,12 +1,13 @@
 """The rankings table: every wanted (retriever, question) pair run, or accounted for by one typed row.
 
-What belongs here: predicates turned into masks, lanes run and fused, rankings turned into rows. What does not: how a lane
-scores (`bm25`, `dense`, `fusion`), which pairs are wanted and which rows are kept from before (the caller).
+What belongs here: which retrievers run in which order, searches run, rankings turned into rows. What does not: how a search
+scores (`bm25`, `dense`, `expansion`), what is built on searches (`combined`), which pairs are wanted and kept (the caller).
 """
 
 from __future__ import annotations
 
-import time
+import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,45 +20,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.retrieval.bm25 import Bm25Index, analyse, analyse_known
+from rag_eval_assets.retrieval.combined import TUNED_ON, Combiner, LoadReranker
+from rag_eval_assets.retrieval.corpus import Corpus, Row, unique
 from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors
-from rag_eval_assets.retrieval.filters import entitled, passes, predicate
-from rag_eval_assets.retrieval.fusion import DuplicateIds, rrf
-from rag_eval_assets.retrieval.ordering import Hits, Mask
+from rag_eval_assets.retrieval.expansion import rm3
+from rag_eval_assets.retrieval.ordering import Hits, NoRanking, Outcome
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, TABLES
 
 if TYPE_CHECKING:
     from ingestion.minhash import ContentStore
 
-KINDS = ("bm25", "dense", "rrf")
+__all__ = ["KINDS", "SCHEMA", "TUNED_ON", "Imported", "RetrieverSpec", "run_retrievers"]
+
+SEARCHES = ("bm25", "rm3", "dense", "run_file")
+FUSIONS = ("rrf", "weighted", "convex")
+KINDS = (*SEARCHES, *FUSIONS, "rerank")
 _TABLE = TABLES["retrieval_runs"].schema
 SCHEMA = pa.schema([column for column in _TABLE if column.name != "work_key"])
 """Columns of a run as made here; the caller adds `work_key`."""
 _CHUNK_COLUMNS = ("chunk_id", "text_sha256", "doc_id", "start", "end", "tokens")
 
-Row = Mapping[str, Any]
+Imported = Sequence[tuple[str, float | None]]
+"""A ranking made elsewhere, best first: chunk or document ids with the scores given."""
+
 EmbedQueries = Callable[[str, list[str]], Vectors | None]
 
 
 @dataclass(frozen=True)
 class RetrieverSpec:
-    """A retriever: its name, its kind (bm25, dense or rrf) and its parameters under the names that settings give them."""
+    """A retriever: its name, its kind and its parameters under the names that settings give them."""
 
     name: str
     kind: str
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _NoRanking:
-    """Why a pair has no ranking."""
-
-    status: str
-    reason: str
-    detail: str | None = None
-
-
-_Outcome = Hits | _NoRanking
-_NO_EMBEDDER = _NoRanking(NOT_APPLICABLE, "no_embedder")
+_NO_EMBEDDER = NoRanking(NOT_APPLICABLE, "no_embedder")
 
 
 def run_retrievers(
@@ -73,6 +71,9 @@ def run_retrievers(
     embed_queries: EmbedQueries,
     threads: int,
     terms: ContentStore | None = None,
+    imported: Mapping[tuple[str, str], Imported] | None = None,
+    gold: Mapping[str, Mapping[str, int]] | None = None,
+    rerankers: LoadReranker | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Rankings of exactly the pairs in `todo` (retriever to question ids), in the schema `SCHEMA`, in the table's order.
@@ -82,7 +83,12 @@ def run_retrievers(
     both applied before ranking. Ties: score as float32 descending, then chunk id descending. `known` holds rankings made
     before, read where a fusion needs a lane that is not in `todo`. `embed_queries(embedder, texts)` gives unit vectors, or None
     where the embedder is not there. `threads` bounds the graph searches; matrix products use the threads of NumPy's BLAS. `terms`
-    keeps the analysed chunks for the next call.
+    keeps the analysed chunks for the next call. `imported` holds the rankings of retrievers of kind run_file by (retriever, question).
+    `gold` are grades by document of the questions that a convex fusion may be tuned on; `rerankers(name)` opens a reranker, or says
+    why there is none.
+
+    A retriever is a search (bm25, rm3, dense, run_file), a fusion of searches (rrf, weighted, convex), or a reranking of either.
+    `parameters` says on every row what shaped the ranking, tuned weights included.
 
     A pair without hits has one row of rank 0: ok/empty_ranking where nothing was found, not_applicable/no_embedder where
     vectors are not there, failed with a reason where the question broke, missing/missing_run where a fusion's lane was not run.
@@ -91,23 +97,28 @@ def run_retrievers(
     Raises ValueError for inputs that contradict each other: unknown or repeated names and ids, a chunk of an unknown document,
     a chunk without a vector of its present text, vectors of different widths.
     """
-    by_name = _unique({spec.name: spec for spec in specs}, len(specs), "two retrievers have one name")
-    by_id = _unique({question["question_id"]: question for question in questions}, len(questions), "two questions have one id")
+    by_name = unique({spec.name: spec for spec in specs}, len(specs), "two retrievers have one name")
+    by_id = unique({question["question_id"]: question for question in questions}, len(questions), "two questions have one id")
     _check_todo(todo, by_name, by_id)
     wanted = {name: sorted(ids) for name, ids in sorted(todo.items()) if ids}
 
-    corpus = _Corpus(chunks, documents)
+    corpus = Corpus(chunks, documents)
     progress = _Progress(sum(map(len, wanted.values())), on_done)
-    lanes = _Lanes(corpus, embeddings, embed_queries, by_id, depth, threads, terms, progress)
-    outcomes: dict[str, dict[str, _Outcome]] = {}
-    for name, ids in wanted.items():
-        if by_name[name].kind != "rrf":
-            outcomes[name] = lanes.run(by_name[name], ids)
-    for name, ids in wanted.items():
-        if by_name[name].kind == "rrf":
-            before = _known_hits(known, by_name[name], ids, corpus, depth)
-            outcomes[name] = _fuse(by_name[name], ids, outcomes, before, corpus, depth, progress)
-    return _rows(outcomes, by_id, corpus)
+    lanes = _Lanes(corpus, embeddings, embed_queries, by_id, depth, threads, terms, progress, by_name, imported or {})
+    combiner = Combiner(corpus, by_id, known, depth, gold or {}, rerankers, progress.add)
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    stated: dict[str, str] = {}
+    for stage in (SEARCHES, FUSIONS, ("rerank",)):  # a stage builds on those before it
+        for name, ids in wanted.items():
+            spec = by_name[name]
+            if spec.kind not in stage:
+                continue
+            if stage is SEARCHES:
+                outcomes[name], told = lanes.run(spec, ids), dict(spec.parameters)
+            else:
+                outcomes[name], told = combiner.run(spec.kind, spec.parameters, ids, outcomes)
+            stated[name] = json.dumps({**told, "kind": spec.kind}, sort_keys=True, ensure_ascii=False)
+    return _rows(outcomes, by_id, corpus, stated)
 
 
 class _Progress:
@@ -120,40 +131,11 @@ class _Progress:
             self.on_done(self.done, self.total)
 
 
-class _Corpus:
-    """Chunks numbered in ascending order of their ids, and who may see them."""
-
-    def __init__(self, chunks: pa.Table, documents: Sequence[Row]) -> None:
-        self.table = chunks.take(pc.sort_indices(chunks, sort_keys=[("chunk_id", "ascending")])).combine_chunks()
-        self.ids: list[str] = self.table["chunk_id"].to_pylist()
-        self.position = _unique({chunk: at for at, chunk in enumerate(self.ids)}, len(self.ids), "two chunks have one id")
-        self.documents = documents
-        number = _unique({row["doc_id"]: at for at, row in enumerate(documents)}, len(documents), "two documents have one id")
-        owners = self.table["doc_id"].to_pylist()
-        unknown = sorted(set(owners) - set(number))
-        if unknown:
-            raise ValueError(f"{len(unknown)} documents have chunks and no row in unique_documents, {unknown[0]!r} among them")
-        self._owner = np.array([number[owner] for owner in owners], dtype=np.int64)
-        self._open: dict[tuple[str, str | None], npt.NDArray[np.bool_]] = {}
-
-    def languages(self) -> list[str]:
-        return [self.documents[at]["language"] for at in self._owner]
-
-    def mask(self, question: Row) -> Mask | None:
-        """Chunks that the question's caller may read and its filter lets through; None for all of them."""
-        key = (question["entitlement"], question["filter"])
-        if key not in self._open:
-            access, wanted = predicate(key[0]), predicate(key[1])
-            self._open[key] = np.array([entitled(access, row) and passes(wanted, row) for row in self.documents], dtype=np.bool_)
-        visible = self._open[key]
-        return None if visible.all() else visible[self._owner]
-
-
 @dataclass
 class _Lanes:
     """Runs the retrievers that search an index; analysed texts and query vectors are shared between them."""
 
-    corpus: _Corpus
+    corpus: Corpus
     embeddings: pa.Table | None
     embed_queries: EmbedQueries
     questions: Mapping[str, Row]
@@ -161,26 +143,64 @@ class _Lanes:
     threads: int
     terms: ContentStore | None
     progress: _Progress
+    specs: Mapping[str, RetrieverSpec]
+    imported: Mapping[tuple[str, str], Imported]
     _terms: dict[str, list[list[str]]] = field(default_factory=dict)
 
-    def run(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, _Outcome]:
-        return self._bm25(spec, ids) if spec.kind == "bm25" else self._dense(spec, ids)
+    def run(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
+        if spec.kind == "dense":
+            return self._dense(spec, ids)
+        return self._given(spec, ids) if spec.kind == "run_file" else self._lexical(spec, ids)
 
-    def _bm25(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, _Outcome]:
-        analyser = spec.parameters["analyser"]
+    def _lexical(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
+        base = self.specs[spec.parameters["of"][0]].parameters if spec.kind == "rm3" else spec.parameters
+        analyser = base["analyser"]
         if analyser not in self._terms:
             texts, hashes = (self.corpus.table[name].to_pylist() for name in ("text", "text_sha256"))
             self._terms[analyser] = analyse_known(texts, hashes, self.corpus.languages(), analyser, self.terms)
         asked = [self.questions[i] for i in ids]
         queries = analyse([question["text"] for question in asked], [question["language"] for question in asked], analyser)
-        index = Bm25Index(self._terms[analyser], k1=spec.parameters["k1"], b=spec.parameters["b"])
-        outcomes: dict[str, _Outcome] = {}
+        index = Bm25Index(self._terms[analyser], k1=base["k1"], b=base["b"])
+        outcomes: dict[str, Outcome] = {}
         for question, query in zip(asked, queries, strict=True):
-            outcomes[question["question_id"]] = index.search(query, self.corpus.mask(question), self.depth)
+            mask = self.corpus.mask(question)
+            if spec.kind == "rm3":
+                outcomes[question["question_id"]] = rm3(index, query, mask, self.depth, spec.parameters)
+            else:
+                outcomes[question["question_id"]] = index.search(query, mask, self.depth)
             self.progress.add()
         return outcomes
 
-    def _dense(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, _Outcome]:
+    def _given(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
+        """Rankings made elsewhere, in the order given; a hit that the question's caller may not read fails the question."""
+        outcomes: dict[str, Outcome] = {}
+        for i in ids:
+            outcomes[i] = self._placed(self.imported.get((spec.name, i)), self.questions[i])
+            self.progress.add()
+        return outcomes
+
+    def _placed(self, given: Imported | None, question: Row) -> Outcome:
+        if given is None:
+            return NoRanking(MISSING, "missing_run")
+        positions: dict[int, float] = {}
+        for item, score in given:
+            at = self.corpus.named(item)
+            if at is None:
+                return NoRanking(FAILED, "unknown_unit", f"{item!r} is neither a chunk here nor a document that is one chunk")
+            # Copies that dedup merged stand for one chunk: its first rank counts.
+            positions.setdefault(at, math.nan if score is None else score)
+        found = np.fromiter(positions, dtype=np.int64, count=len(positions))
+        readable, passing = self.corpus.mask({**question, "filter": None}), self.corpus.mask(question)
+        if readable is not None and not readable[found].all():
+            return NoRanking(FAILED, "not_permitted", f"the caller may not read {self.corpus.ids[found[~readable[found]][0]]!r}")
+        detail = None
+        if passing is not None and not passing[found].all():
+            # The filter is the user's own wish, and this ranking was made elsewhere: it is scored as it stands.
+            detail = f"{int((~passing[found]).sum())} hits outside the question's filter"
+        scores = np.array([positions[int(at)] for at in found], dtype=np.float32)
+        return Hits(found[: self.depth], scores[: self.depth], detail)
+
+    def _dense(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
         embedder = spec.parameters["embedder"]
         stored = _chunk_vectors(self.embeddings, embedder, self.corpus)
         queries = self._query_vectors(embedder, [self.questions[i]["text"] for i in ids]) if stored is not None else None
@@ -188,14 +208,14 @@ class _Lanes:
             self.progress.add(len(ids))
             return dict.fromkeys(ids, _NO_EMBEDDER)
         positions, vectors = stored
-        outcomes: dict[str, _Outcome] = {}
+        outcomes: dict[str, Outcome] = {}
         sound: dict[str, Vectors] = {}
         for i in ids:
             query = queries[self.questions[i]["text"]]
-            if isinstance(query, _NoRanking):
+            if isinstance(query, NoRanking):
                 outcomes[i] = query
             elif not np.isfinite(query).all():
-                outcomes[i] = _NoRanking(FAILED, "non_finite_score", f"embedder {embedder}: the question's vector is not finite")
+                outcomes[i] = NoRanking(FAILED, "non_finite_score", f"embedder {embedder}: the question's vector is not finite")
             elif len(positions) and len(query) != vectors.shape[1]:
                 raise ValueError(f"embedder {embedder!r}: queries are {len(query)} wide, chunks {vectors.shape[1]}")
             else:
@@ -231,7 +251,7 @@ class _Lanes:
             for i, hits in zip(queries, found, strict=True):
                 yield i, in_corpus(hits)
 
-    def _query_vectors(self, embedder: str, texts: Sequence[str]) -> dict[str, Vectors | _NoRanking] | None:
+    def _query_vectors(self, embedder: str, texts: Sequence[str]) -> dict[str, Vectors | NoRanking] | None:
         """Vector of each distinct text, or why it has none; None where the embedder is not there."""
         distinct = sorted(set(texts))
         try:
@@ -241,15 +261,15 @@ class _Lanes:
             return {text: self._query_vector(embedder, text) for text in distinct}
         return None if vectors is None else dict(zip(distinct, vectors, strict=True))
 
-    def _query_vector(self, embedder: str, text: str) -> Vectors | _NoRanking:
+    def _query_vector(self, embedder: str, text: str) -> Vectors | NoRanking:
         try:
             vectors = self.embed_queries(embedder, [text])
         except Exception as error:  # noqa: BLE001
-            return _NoRanking(FAILED, "crashed", f"embedder {embedder}: {type(error).__name__}: {error}")
+            return NoRanking(FAILED, "crashed", f"embedder {embedder}: {type(error).__name__}: {error}")
         return _NO_EMBEDDER if vectors is None else vectors[0]
 
 
-def _chunk_vectors(embeddings: pa.Table | None, embedder: str, corpus: _Corpus) -> tuple[npt.NDArray[np.int64], Vectors] | None:
+def _chunk_vectors(embeddings: pa.Table | None, embedder: str, corpus: Corpus) -> tuple[npt.NDArray[np.int64], Vectors] | None:
     """Ascending positions of chunks and their vectors (n, d); None where the embedder made none.
 
     A chunk whose own vector failed is left out. Raises ValueError where a chunk has no row at all or a row of another text.
@@ -281,86 +301,18 @@ def _chunk_vectors(embeddings: pa.Table | None, embedder: str, corpus: _Corpus) 
     return positions[order], vectors[order]
 
 
-def _fuse(
-    spec: RetrieverSpec,
-    ids: Sequence[str],
-    fresh: Mapping[str, Mapping[str, _Outcome]],
-    known: Mapping[tuple[str, str], _Outcome],
-    corpus: _Corpus,
-    depth: int,
-    progress: _Progress,
-) -> dict[str, _Outcome]:
-    lanes, k = tuple(spec.parameters["of"]), spec.parameters["rrf_k"]
-    missing = _NoRanking(MISSING, "missing_run")
-    outcomes: dict[str, _Outcome] = {}
-    for i in ids:
-        started = time.perf_counter()
-        found = {lane: fresh.get(lane, {}).get(i) or known.get((lane, i)) or missing for lane in lanes}
-        broken = {lane: outcome for lane, outcome in found.items() if isinstance(outcome, _NoRanking)}
-        if broken:
-            outcomes[i] = _of_broken_lanes(broken)
-        else:
-            rankings = [[corpus.ids[at] for at in hits.positions] for hits in found.values() if isinstance(hits, Hits)]
-            try:
-                fused = rrf(rankings, k)[:depth]
-            except DuplicateIds as error:
-                outcomes[i] = _NoRanking(FAILED, "duplicate_ids", str(error))
-            else:
-                outcomes[i] = Hits(
-                    np.array([corpus.position[chunk] for chunk, _ in fused], dtype=np.int64),
-                    np.array([score for _, score in fused], dtype=np.float32),
-                    seconds=time.perf_counter() - started,
-                )
-        progress.add()
-    return outcomes
-
-
-def _of_broken_lanes(broken: Mapping[str, _NoRanking]) -> _NoRanking:
-    """What a fusion says of lanes without a ranking: failed before missing before not applicable."""
-    for status, reason in ((FAILED, "upstream_failed"), (MISSING, "missing_run"), (NOT_APPLICABLE, "no_embedder")):
-        lanes = [lane for lane, outcome in broken.items() if outcome.status == status]
-        if lanes:
-            return _NoRanking(status, reason, f"lane {', '.join(f'{lane}: {broken[lane].reason}' for lane in lanes)}")
-    raise AssertionError(f"no status of {broken} is a failure")
-
-
-def _known_hits(
-    known: pa.Table | None, spec: RetrieverSpec, ids: Sequence[str], corpus: _Corpus, depth: int
-) -> dict[tuple[str, str], _Outcome]:
-    """Outcomes of the fusion's lanes that stand in `known`, by (lane, question)."""
-    if known is None:
-        return {}
-    lanes = pa.array(spec.parameters["of"], type=known.schema.field("retriever").type)
-    wanted = pa.array(ids, type=known.schema.field("question_id").type)
-    rows = known.filter(pc.and_(pc.is_in(known["retriever"], lanes), pc.is_in(known["question_id"], wanted)))
-    rows = rows.sort_by([("retriever", "ascending"), ("question_id", "ascending"), ("rank", "ascending")])
-    shas = corpus.table["text_sha256"].to_pylist()
-    outcomes: dict[tuple[str, str], _Outcome] = {}
-    hits: dict[tuple[str, str], list[int]] = {}
-    names = ("retriever", "question_id", "rank", "chunk_id", "text_sha256", "status", "reason")
-    for lane, question, rank, chunk, sha, status, reason in zip(*(rows[name].to_pylist() for name in names), strict=True):
-        if status != OK:
-            outcomes[lane, question] = _NoRanking(status, reason)
-        elif rank == 0:
-            hits.setdefault((lane, question), [])
-        else:
-            at = corpus.position.get(chunk)
-            if at is None or shas[at] != sha:
-                raise ValueError(f"retriever {lane!r}, question {question!r}: the known ranking names {chunk!r} of another text")
-            hits.setdefault((lane, question), []).append(at)
-    for key, positions in hits.items():
-        outcomes[key] = Hits(np.array(positions[:depth], dtype=np.int64), np.empty(0, dtype=np.float32))
-    return outcomes
-
-
-def _rows(outcomes: Mapping[str, Mapping[str, _Outcome]], questions: Mapping[str, Row], corpus: _Corpus) -> pa.Table:
+def _rows(
+    outcomes: Mapping[str, Mapping[str, Outcome]], questions: Mapping[str, Row], corpus: Corpus, stated: Mapping[str, str]
+) -> pa.Table:
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names if name not in _CHUNK_COLUMNS}
     positions: list[npt.NDArray[np.int64]] = []
     for question, retriever in sorted((question, retriever) for retriever, found in outcomes.items() for question in found):
         outcome = outcomes[retriever][question]
         if isinstance(outcome, Hits) and len(outcome.positions):
             count = len(outcome.positions)
-            ranks, scores, at = range(1, count + 1), outcome.scores.astype(np.float64).tolist(), outcome.positions
+            ranks, at = range(1, count + 1), outcome.positions
+            # NaN stands for no score of its own: below the depth that was reranked, or none given in a file.
+            scores = [None if math.isnan(score) else score for score in outcome.scores.astype(np.float64).tolist()]
             status, reason, seconds = OK, None, outcome.seconds
         else:
             count, ranks, scores, at = 1, range(1), [None], np.array([-1], dtype=np.int64)
@@ -371,6 +323,7 @@ def _rows(outcomes: Mapping[str, Mapping[str, _Outcome]], questions: Mapping[str
         columns["question_id"] += [question] * count
         columns["split"] += [questions[question]["split"]] * count
         columns["retriever"] += [retriever] * count
+        columns["parameters"] += [stated[retriever]] * count
         columns["rank"] += ranks
         columns["score"] += scores
         columns["status"] += [status] * count
@@ -398,9 +351,3 @@ def _check_todo(todo: Mapping[str, Sequence[str]], specs: Mapping[str, Retriever
             raise ValueError(f"retriever {name!r}: no question {unknown[0]!r}")
         if len(set(ids)) != len(ids):
             raise ValueError(f"retriever {name!r}: a question is asked for twice")
-
-
-def _unique(mapping: dict[str, Any], count: int, complaint: str) -> dict[str, Any]:
-    if len(mapping) != count:
-        raise ValueError(complaint)
-    return mapping

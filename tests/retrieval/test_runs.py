@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_eval_assets.retrieval.fusion import rrf
+from rag_eval_assets.retrieval.fusion import rrf, weighted_sum
+from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.retrieval.runs import SCHEMA, RetrieverSpec, run_retrievers
 from rag_eval_assets.tables import REASONS, TABLES
 
@@ -338,3 +340,134 @@ def test_a_filter_on_a_field_that_only_documents_outside_the_index_have_finds_no
     strict = question("q-strict", "pump", filter={"colour": "red"})
     rows = world.run({"bm25": ["q-strict"]}, questions=[*world.questions, strict])
     assert [(row["rank"], row["status"], row["reason"]) for row in rows] == [(0, "ok", "empty_ranking")]
+
+
+# ------------------------------------------------------------------------------------------------- combined retrievers
+RM3 = RetrieverSpec("rm3", "rm3", {"of": ["bm25"], "fb_docs": 2, "fb_terms": 3, "original_weight": 0.5})
+CONVEX = RetrieverSpec("convex", "convex", {"of": ["bm25", "dense"], "steps": 10, "normalisation": "min_max", "tune_k": 10})
+WEIGHTED = RetrieverSpec("weighted", "weighted", {"of": ["bm25", "dense"], "weights": [0.3, 0.7], "normalisation": "min_max"})
+GIVEN = RetrieverSpec("given", "run_file", {"path": "runs/mine.trec"})
+
+
+def _reranked(of: str, depth: int = 2) -> RetrieverSpec:
+    return RetrieverSpec("reranked", "rerank", {"of": [of], "depth": depth, "reranker": {"name": "ce", "device": "cpu", "batch": 16}})
+
+
+class _Longest:
+    """A pointwise scorer with a known answer: the longest passage wins."""
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        return [float(len(passage)) for passage in passages]
+
+
+def test_every_row_states_what_shaped_its_ranking(world: World) -> None:
+    rows = world.run({**world.everything, "rm3": ["q-oil"]}, specs=[*SPECS, RM3])
+    stated = {row["retriever"]: json.loads(row["parameters"]) for row in rows}
+    assert stated["bm25"] == {"kind": "bm25", "k1": 1.2, "b": 0.75, "analyser": "by_language"}
+    assert stated["fused"] == {"kind": "rrf", "of": ["bm25", "dense"], "rrf_k": 60}
+    assert stated["rm3"]["fb_docs"] == 2
+    assert all(row["parameters"] for row in rows)
+
+
+def test_a_weighted_fusion_is_the_weighted_sum_of_its_lanes(world: World) -> None:
+    rows = world.run({**world.everything, "weighted": ["q-oil"]}, specs=[*SPECS, WEIGHTED])
+    lanes = [[(r["chunk_id"], r["score"]) for r in rows if (r["retriever"], r["question_id"]) == (n, "q-oil")] for n in ("bm25", "dense")]
+    fused = weighted_sum(lanes, [0.3, 0.7], "min_max")
+    assert _ranking(rows, "weighted", "q-oil") == [chunk for chunk, _ in fused]
+
+
+def test_convex_weights_are_tuned_on_development_alone_and_stated_with_their_grid(world: World) -> None:
+    gold = {"q-pump": {"valve.txt": 1}, "q-oil": {"pump.txt": 1}}
+    asked = {**world.everything, "convex": ["q-oil"]}
+    rows = world.run(asked, specs=[*SPECS, CONVEX], gold=gold)
+    stated = json.loads(next(row["parameters"] for row in rows if row["retriever"] == "convex"))
+    assert (stated["steps"], stated["normalisation"]) == (10, "min_max")
+    assert stated["tuned_on"].items() >= {"split": "development", "questions": 1, "metric": "nDCG@10", "points": 11}.items()
+    # The labels of a release question change nothing, and neither does what is asked beside it: q-pump's lanes come from before.
+    other = world.run(asked, specs=[*SPECS, CONVEX], gold={**gold, "q-oil": {"twin-a.txt": 1}})
+    assert _content(other) == _content(rows)
+    known = world.table(world.everything)
+    kept = world.run({"convex": ["q-oil"]}, specs=[*SPECS, CONVEX], gold=gold, known=known)
+    assert _content(kept) == [row for row in _content(rows) if row["retriever"] == "convex"]
+
+
+def test_a_reranker_orders_the_leading_hits_and_leaves_the_rest_below(world: World) -> None:
+    rows = world.run({**world.everything, "reranked": ["q-pump"]}, specs=[*SPECS, _reranked("dense")], rerankers=lambda name: _Longest())
+    lane, found = _ranking(rows, "dense", "q-pump"), _ranking(rows, "reranked", "q-pump")
+    length = {chunk["chunk_id"]: len(chunk["text"]) for chunk in world.chunks.to_pylist()}
+    assert found == [*sorted(lane[:2], key=lambda chunk: -length[chunk]), *lane[2:]]
+    scores = [row["score"] for row in rows if (row["retriever"], row["question_id"]) == ("reranked", "q-pump")]
+    assert scores == [*sorted((float(length[chunk]) for chunk in lane[:2]), reverse=True), *[None] * len(lane[2:])]
+    stated = json.loads(next(row["parameters"] for row in rows if row["retriever"] == "reranked"))
+    assert (stated["depth"], stated["reranker"]) == (2, {"name": "ce", "device": "cpu", "batch": 16})
+
+
+class _Broken:
+    def __init__(self, scores: object) -> None:
+        self.scores = scores
+
+    def score(self, query: str, passages: Sequence[str]) -> Any:
+        if isinstance(self.scores, Exception):
+            raise self.scores
+        return self.scores
+
+
+@pytest.mark.parametrize(
+    ("scores", "reason", "told"),
+    [
+        ([1.0], "unusable_reply", "1 scores for 2 passages"),
+        ([1.0, math.nan], "non_finite_score", "not finite"),
+        (TimeoutError("late"), "timeout", "late"),
+        (RuntimeError("no memory"), "crashed", "RuntimeError: no memory"),
+    ],
+)
+def test_a_reranker_that_breaks_fails_its_question_with_the_reason(world: World, scores: object, reason: str, told: str) -> None:
+    specs = [*SPECS, _reranked("fused")]
+    rows = world.run({**world.everything, "reranked": ["q-oil"]}, specs=specs, rerankers=lambda name: _Broken(scores))
+    (row,) = [row for row in rows if row["retriever"] == "reranked"]
+    assert (row["status"], row["reason"]) == ("failed", reason)
+    assert told in row["detail"]
+
+
+def test_a_reranker_that_is_not_there_does_not_apply(world: World) -> None:
+    absent = NoRanking("not_applicable", "not_installed", "needs a library")
+    rows = world.run({"bm25": ["q-oil"], "reranked": ["q-oil"]}, specs=[*SPECS, _reranked("bm25")], rerankers=lambda name: absent)
+    (row,) = [row for row in rows if row["retriever"] == "reranked"]
+    assert (row["status"], row["reason"], row["detail"]) == ("not_applicable", "not_installed", "needs a library")
+
+
+def _given(world: World, hits: list[tuple[str, float | None]], question: str = "q-pump") -> list[dict[str, Any]]:
+    return world.run({"given": [question]}, specs=[*SPECS, GIVEN], imported={("given", question): hits})
+
+
+def test_a_ranking_made_elsewhere_keeps_its_own_order_by_chunk_or_by_whole_document(world: World) -> None:
+    rows = _given(world, [("valve.txt", 0.1), ("pump.txt#19-48", 0.9), ("pomp.txt", None)])
+    assert [row["chunk_id"] for row in rows] == ["valve.txt#0-17", "pump.txt#19-48", "pomp.txt#0-18"]
+    assert [row["score"] for row in rows] == [pytest.approx(0.1), pytest.approx(0.9), None]
+
+
+def test_a_merged_copy_stands_for_its_survivor_at_the_first_rank(world: World) -> None:
+    world.documents = [{**d, "absorbed": ["old.txt"]} if d["doc_id"] == "valve.txt" else d for d in world.documents]
+    rows = _given(world, [("old.txt", 3.0), ("pomp.txt", 2.0), ("valve.txt", 1.0)])
+    assert [row["doc_id"] for row in rows] == ["valve.txt", "pomp.txt"]
+
+
+@pytest.mark.parametrize(
+    ("item", "reason", "told"),
+    [
+        ("pump.txt", "unknown_unit", "'pump.txt' is neither a chunk here nor a document that is one chunk"),
+        ("pump.txt#0-5", "unknown_unit", "'pump.txt#0-5'"),
+        ("secret.txt", "not_permitted", "may not read 'secret.txt#0-26'"),
+    ],
+)
+def test_a_ranking_made_elsewhere_that_names_what_it_cannot_fails_that_question(world: World, item: str, reason: str, told: str) -> None:
+    (row,) = _given(world, [(item, 1.0)])
+    assert (row["status"], row["reason"]) == ("failed", reason)
+    assert told in row["detail"]
+
+
+def test_a_question_that_the_file_lacks_is_missing_and_hits_outside_its_filter_are_told(world: World) -> None:
+    (row,) = world.run({"given": ["q-pump"]}, specs=[*SPECS, GIVEN])
+    assert (row["status"], row["reason"]) == ("missing", "missing_run")
+    first, _ = _given(world, [("pomp.txt", 2.0), ("valve.txt", 1.0)], "q-filtered")
+    assert first["detail"] == "1 hits outside the question's filter"
