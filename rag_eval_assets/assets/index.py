@@ -29,6 +29,13 @@ def embedders_in_use(settings: Settings, chunking: str | None = None) -> list[st
     return sorted({r.embedder for r in settings.retrievers.values() if r.kind == "dense" and (chunking is None or r.runs_on(chunking))})
 
 
+def embedders_of(settings: Settings, retriever: str) -> list[str]:
+    """Embedders behind a retriever, through the lanes of a fusion, in name order."""
+    chosen = settings.retrievers[retriever]
+    lanes = {name for lane in chosen.of for name in embedders_of(settings, lane)}
+    return sorted(lanes | ({chosen.embedder} if chosen.kind == "dense" else set()))
+
+
 def open_embedder(step: Step, name: str) -> Embedder | None:
     chosen = step.settings.embedders[name]
     return load_embedder(name, chosen.kind, batch=chosen.batch, threads=step.settings.limits.threads)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.assets._rows import with_column
 from rag_eval_assets.assets.corpus import scan_corpus
-from rag_eval_assets.assets.index import open_embedder, vectors
+from rag_eval_assets.assets.index import embedders_of, open_embedder, vectors
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures
@@ -27,6 +27,7 @@ from rag_eval_assets.retrieval import filters, runs
 from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.run_files import read_runs
 from rag_eval_assets.scoring import ranking, sweep
+from rag_eval_assets.scoring.chunk_quality import COSTS
 from rag_eval_assets.scoring.relevance import read_labels
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import SourceTree, digest, library_version, work_key
@@ -219,12 +220,19 @@ def retrieval_scores(step: Step, retrieval_runs: pa.Table, golden_questions: pa.
 @table_asset(
     "retrieval_scores",
     "chunks",
+    "chunk_quality",
     kinds=["numpy"],
-    columns={"chunks": ("tokens",)},
-    settings=lambda s, p: {"sweep": s.sweep.model_dump(), **_scoring(s, p)},
+    columns={"chunks": ("tokens",), "chunk_quality": ("measure", "scope", "value")},
+    settings=lambda s, p: {
+        "sweep": s.sweep.model_dump(),
+        "embedders": {name: embedders_of(s, name) for name in s.retrievers},
+        **_scoring(s, p),
+    },
     libraries=["numpy", "scipy"],
 )
-def chunk_sweep(step: Step, retrieval_scores: dict[str, pa.Table], chunks: dict[str, pa.Table]) -> Product:
+def chunk_sweep(
+    step: Step, retrieval_scores: dict[str, pa.Table], chunks: dict[str, pa.Table], chunk_quality: dict[str, pa.Table]
+) -> Product:
     """Chunkings compared on development questions, at equal k and at equal delivered tokens, with the recommended one or undecided."""
     sizes = {}
     for key, table in chunks.items():
@@ -233,6 +241,21 @@ def chunk_sweep(step: Step, retrieval_scores: dict[str, pa.Table], chunks: dict[
         sizes[key] = {"chunks": table.num_rows, "index_tokens": tokens, "size": chunking.size, "overlap": chunking.overlap}
     chosen = step.settings.sweep
     rows = sweep.chunk_sweep(
-        retrieval_scores, sizes, metric=chosen.metric, k=chosen.k, margin=chosen.margin, minimum_questions=chosen.minimum_questions
+        retrieval_scores,
+        sizes,
+        metric=chosen.metric,
+        k=chosen.k,
+        margin=chosen.margin,
+        minimum_questions=chosen.minimum_questions,
+        costs={key: _vector_costs(table) for key, table in chunk_quality.items()},
+        embedders={name: embedders_of(step.settings, name) for name in step.settings.retrievers},
     )
-    return Product(rows, pictures={"sweep_curve": pictures.sweep_curve(rows), "sweep_heat_map": pictures.sweep_heat_map(rows)})
+    drawn = {"sweep_curve": pictures.sweep_curve(rows), "sweep_grid": pictures.sweep_grid(rows)}
+    return Product(rows, pictures=drawn | {"sweep_heat_map": pictures.sweep_heat_map(rows)})
+
+
+def _vector_costs(table: pa.Table) -> dict[str, tuple[int, int]]:
+    """Embedder -> (tokens embedded, bytes of vectors), read off chunk_quality."""
+    value = {(r["scope"], r["measure"]): r["value"] for r in table.to_pylist() if r["measure"] in COSTS and r["value"] is not None}
+    scopes = {scope for scope, _ in value}
+    return {s.removeprefix("embedder="): (int(value[s, COSTS[0]]), int(value[s, COSTS[1]])) for s in scopes}

@@ -138,6 +138,14 @@ def tokens_per_chunk(row: Row) -> float | None:
     return row["index_tokens"] / row["chunks"] if row["chunks"] and row["index_tokens"] else None
 
 
+def chunking_size(key: str) -> int:
+    """The size in tokens that a chunking asks for; 0 where it asks for none."""
+    try:
+        return parse_chunking(key).size
+    except ValueError:
+        return 0
+
+
 def chunking_series(key: str) -> str:
     """The line a chunking belongs to in a curve over lengths: its strategy and its overlap as a share of its size."""
     try:

@@ -33,7 +33,8 @@ READS: dict[str, tuple[str, ...]] = {
     ),
     "chunk_sweep": (
         "chunking", "retriever", "metric", "k", "cutoff", "unit", "questions", "failed", "mean", "lower", "upper", "difference",
-        "difference_lower", "difference_upper", "chunks", "index_tokens", "verdict", "detail",
+        "difference_lower", "difference_upper", "chunks", "index_tokens", "embedding_tokens",
+        "vector_bytes", "verdict", "detail",
     ),
     "ann_recall": (
         "embedder", "index", "setting", "filtering", "selectivity", "k", "recall_mean", "recall_p5", "recall_by_id", "agreement",

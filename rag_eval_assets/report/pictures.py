@@ -148,6 +148,48 @@ def sweep_heat_map(rows: Rows) -> bytes:
     return canvas.draw(f"{name} by chunking and retriever", 1.1 + 0.3 * len(shown) + 0.05 * len(retrievers), paint)
 
 
+def sweep_grid(rows: Rows) -> bytes:
+    """chunk_sweep rows: the deciding measure in percent by size (columns) and by strategy and overlap (lines), one panel a retriever."""
+    name, drawn = _sweep_rows(rows)
+    sized = [(r, size) for r in drawn if (size := facts.chunking_size(r["chunking"]))]
+    if not sized:
+        return canvas.nothing(_SWEEP, "no chunking of a stated size has a score yet")
+    every = sorted({r["retriever"] for r, _ in sized})
+    retrievers = every[: _MAX_PANELS // 2]
+    sizes = sorted({size for _, size in sized})
+    lines = sorted({facts.chunking_series(r["chunking"]) for r, _ in sized})
+    shown = lines[: max(1, _MAX_CELLS // (len(sizes) * len(retrievers)))]
+    seen = [r["mean"] for r, _ in sized]
+    low, high = min(seen), max(max(seen), min(seen) + 0.02)
+
+    def paint(figure: Figure) -> None:
+        axes = canvas.panels(figure, len(retrievers))
+        for panel, retriever in zip(axes, retrievers, strict=True):
+            own = {(facts.chunking_series(r["chunking"]), size): r for r, size in sized if r["retriever"] == retriever}
+            cells = [[own[line, size]["mean"] if (line, size) in own else math.nan for size in sizes] for line in shown]
+            panel.pcolormesh(cells, cmap="cividis", vmin=low, vmax=high, edgecolors=canvas.PAPER, linewidth=1.5)
+            panel.grid(False)
+            panel.invert_yaxis()
+            panel.set_xticks([i + 0.5 for i in range(len(sizes))], [str(size) for size in sizes])
+            panel.set_yticks([i + 0.5 for i in range(len(shown))], [formats.label(line, 24) for line in shown])
+            panel.tick_params(length=0)
+            panel.spines[:].set_visible(False)
+            panel.set_title(formats.label(retriever))
+            panel.set_xlabel("chunk size (tokens)")
+            for y, line in enumerate(shown):
+                for x, size in enumerate(sizes):
+                    row = own.get((line, size))
+                    mark = " ★" if row and row["verdict"] == "recommended" else ""
+                    ink = canvas.MUTED if row is None else "#ffffff" if row["mean"] < low + 0.55 * (high - low) else "#010101"
+                    text = f"{100 * row['mean']:.1f}{mark}" if row else formats.DASH
+                    panel.text(x + 0.5, y + 0.5, text, ha="center", va="center", color=ink, fontsize=8)
+        if any(r["verdict"] == "recommended" for r, _ in sized):
+            figure.supxlabel("★ recommended", fontsize=8.5, color=canvas.MUTED, ha="right", x=0.98)
+        canvas.say(figure, canvas.left_out((len(retrievers), len(every), "retrievers"), (len(shown), len(lines), "lines")))
+
+    return canvas.draw(f"{name} by chunk size and overlap", (1.1 + 0.28 * len(shown)) * math.ceil(len(retrievers) / 3), paint)
+
+
 # ----------------------------------------------------------------------------------------------------------------- ANN
 def _thinned(points: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:
     """Of a large grid what no other setting of its kind beats, and of that at most eight points."""

@@ -252,6 +252,10 @@ def sweep(tables: Tables) -> Values:
             pictures.sweep_curve(rows), "Chunk sweep: score against chunk length",
             "Development questions only. A line joins chunkings of one strategy and overlap; the ring marks the recommendation.",
         ),
+        "grid": picture(
+            pictures.sweep_grid(rows), "Chunk sweep: score by size and overlap",
+            "Development questions only. Columns are sizes, lines strategies with their overlap; chunkings without a size are left out.",
+        ),
         "heat_map": picture(
             pictures.sweep_heat_map(rows), "Chunk sweep: score by chunking and retriever", "The same means, best chunking first.",
         ),
@@ -271,6 +275,8 @@ def _sweep_line(row: Row) -> Values:
         "failed": formats.count(row["failed"]),
         "chunks": formats.count(row["chunks"]),
         "tokens": formats.count(row["index_tokens"]),
+        "embedded": formats.count(row["embedding_tokens"]) if row["embedding_tokens"] is not None else formats.DASH,
+        "megabytes": formats.plain(round(row["vector_bytes"] / 1e6, 2)) if row["vector_bytes"] is not None else formats.DASH,
         "length": formats.count(round(length)) if length else formats.DASH,
         "verdict": row["verdict"].replace("_", "-"),
         "look": _VERDICT_LOOKS.get(row["verdict"], "plain"),

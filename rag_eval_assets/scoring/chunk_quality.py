@@ -37,6 +37,10 @@ _NUMBERED_HEADING = re.compile(r"(?:\u00a7\s*)?\d+(?:\.\d+)*[.)]?\s+\S")
 _NUMBERED_CLAUSE = re.compile(r"\d+(?:\.\d+)+[.)]?\s+\S")
 
 
+COSTS = ("embedding_tokens", "vector_bytes")
+"""Measures of what an embedder costs over one chunking, scope embedder=NAME: tokens of its own tokenizer, bytes of float32."""
+
+
 @dataclass(frozen=True)
 class _Chunks:
     """The chunks of one document: [start, end), ascending, and for each start the furthest end reached so far."""
@@ -355,14 +359,14 @@ def _sizes(rows: list[Row], index: Mapping[str, _Chunks]) -> list[Row]:
 
 # ------------------------------------------------------------------------------------------------------------ vectors
 def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping[str, _Document]) -> list[Row]:
-    """Per embedder: coherence, and the share of chunks longer than the embedder sees.
+    """Per embedder: coherence, the share of chunks longer than it sees, the tokens it read, and the bytes of its vectors.
 
     Coherence is the mean cosine of neighbouring chunks that meet inside a section minus that of neighbours that meet at the
     border of two: above 0 where a section holds together more than sections beside each other do.
     """
     there = None if embeddings is None else embeddings.filter(pc.equal(embeddings["status"], OK))
     if there is None or there.num_rows == 0:
-        return [_row(name, None, reason="no_embedder") for name in ("coherence", "truncated")]
+        return [_row(name, None, reason="no_embedder") for name in ("coherence", "truncated", *COSTS)]
     found = []
     for embedder in sorted(pc.unique(there["embedder"]).to_pylist()):
         mine = there.filter(pc.equal(there["embedder"], embedder))
@@ -370,6 +374,8 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping
         cut_short = pc.sum(pc.cast(mine["truncated"], pa.int64())).as_py() or 0
         found.append(_share("truncated", cut_short, mine.num_rows, scope=scope, reason="nothing_to_measure"))
         vectors = _matrix(mine["vector"])
+        read = pc.sum(mine["tokens"]).as_py() or 0
+        found += [_row(name, float(cost), scope=scope) for name, cost in zip(COSTS, (read, vectors.nbytes), strict=True)]
         keys = zip(mine["chunk_id"].to_pylist(), mine["text_sha256"].to_pylist(), strict=True)
         position = {key: i for i, key in enumerate(keys)}
         pairs: dict[bool, list[tuple[int, int]]] = {True: [], False: []}

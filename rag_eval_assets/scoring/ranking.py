@@ -5,7 +5,8 @@ order of a ranking (it was ranked before; ranks rule), labels (`relevance`) and 
 
 Units and what k counts:
 
-- document: chunks collapse to the first rank of their document, k counts documents. Gold documents carry their largest grade.
+- document: chunks collapse to the first rank of their document, k counts documents, or tokens of leading chunks: documents whose first
+  chunk ends past the budget are not there, and the ideal ranking keeps them all. Gold documents carry their largest grade.
 - chunk: a chunk is relevant to an evidence group if it covers at least half of the characters of one of its spans, or lies
   wholly inside it. Each group is credited once, at the first chunk relevant to it; a chunk that first finds several groups
   stands for each in turn, and one that only repeats found groups is collapsed, as repeats of a document are. So the ideal
@@ -18,6 +19,7 @@ Gains are linear in the grade and ideal rankings come from the labels, as in tre
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -57,7 +59,7 @@ def measures(ks: Sequence[int], token_budgets: Sequence[int]) -> list[Measure]:
     found = [Measure(m, k, "rank", unit) for unit in ("document", "chunk") for m in ("R", "P", "Success", "RR", "nDCG") for k in ks]
     found += [Measure(m, 0, "none", unit) for unit in ("document", "chunk") for m in ("RR", "AP")]
     found += [Measure("R", k, "rank", "group") for k in ks]
-    found += [Measure("R", budget, "tokens", "group") for budget in token_budgets]
+    found += [Measure(m, budget, "tokens", unit) for m, unit in (("R", "group"), ("nDCG", "document")) for budget in token_budgets]
     return sorted(found)
 
 
@@ -217,6 +219,17 @@ class _Rankings:
         first = self.bounds[slot]
         return int(self.tokens[first : first + count].sum())
 
+    def tokens_until_documents(self, slot: int, documents: Sequence[str]) -> list[int]:
+        """Tokens of the leading chunks up to and with the first chunk of each document, all of them in this ranking."""
+        rows = slice(self.bounds[slot], self.bounds[slot + 1])
+        spent = np.cumsum(self.tokens[rows])
+        names = [self.doc_ids[code] if code >= 0 else None for code in self.doc[rows]]
+        return [int(spent[names.index(document)]) for document in documents]
+
+    def require_tokens(self) -> None:
+        if bool((self.tokens < 0).any()):
+            raise ValueError("a token budget needs the tokens of every hit, and a hit has none")
+
     @staticmethod
     def _keys(wanted: Iterable[tuple[int, str]], names: list[str], width: int) -> Ints:
         code = {name: i for i, name in enumerate(names)}
@@ -238,7 +251,23 @@ class _Scorer(Protocol):
 
 def _by_document(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
     placed = rankings.places_of_documents((s, doc) for s in live for doc, grade in labels[s].documents.items() if grade > 0)
-    _trec(placed, {s: labels[s].documents for s in placed}, columns, values)
+    budgets = {m: column for m, column in columns.items() if m.cutoff == "tokens"}
+    _trec(placed, {s: labels[s].documents for s in placed}, {m: c for m, c in columns.items() if m not in budgets}, values)
+    if not budgets:
+        return
+    rankings.require_tokens()
+    for slot, found in placed.items():
+        grades = labels[slot].documents
+        ideal = _dcg(enumerate(sorted((g for g in grades.values() if g > 0), reverse=True)))
+        spent = rankings.tokens_until_documents(slot, [doc for _, doc in found])
+        for measure, column in budgets.items():
+            within = ((place, grades[doc]) for (place, doc), tokens in zip(found, spent, strict=True) if tokens <= measure.k)
+            values[slot, column] = _dcg(within) / ideal
+
+
+def _dcg(gains: Iterable[tuple[int, int]]) -> float:
+    """Discounted gain of (place from 0, grade), linear in the grade as in trec_eval."""
+    return math.fsum(grade / math.log2(place + 2) for place, grade in gains)
 
 
 def _by_chunk(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
@@ -265,8 +294,8 @@ def _by_chunk(rankings: _Rankings, live: list[int], labels: Sequence[Labels], co
 
 def _by_group(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
     budgets = any(m.cutoff == "tokens" for m in columns)
-    if budgets and bool((rankings.tokens < 0).any()):
-        raise ValueError("a token budget needs the tokens of every hit, and a hit has none")
+    if budgets:
+        rankings.require_tokens()
     hits = rankings.hits((s, a.doc_id) for s in live for g in labels[s].groups for a in g.alternatives)
     for slot, found in hits.items():
         groups, passages = labels[slot].groups, [span for _, _, span in found]

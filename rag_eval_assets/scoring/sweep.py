@@ -6,7 +6,7 @@ steers no choice and is not read here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.scoring.intervals import bounded_mean, paired_difference
-from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, SCORED
+from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, REASONS, SCORED
 
 Measure = tuple[str, int, str, str]
 """Metric, k, what k counts, unit."""
+
+Costs = Mapping[str, Mapping[str, tuple[int, int]]]
+"""Chunking -> embedder -> (tokens embedded, bytes of vectors)."""
 
 BEST, RECOMMENDED, NON_INFERIOR, INFERIOR, UNDECIDED = "best", "recommended", "non_inferior", "inferior", "undecided"
 
@@ -31,14 +34,16 @@ def chunk_sweep(
     k: int,
     margin: float,
     minimum_questions: int,
+    costs: Costs | None = None,
+    embedders: Mapping[str, Sequence[str]] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of chunk_sweep from the retrieval_scores of every chunking; `sizes` holds chunks, index_tokens, size and overlap of each.
 
-    Reported: nDCG@10 and R@10 by document, recall of evidence groups at each k and each token budget, and the deciding `metric` at
-    `k` by document. Failed and missing questions count 0. A chunking is non-inferior if the 95% interval of its paired difference
-    to the best stays above -margin. Recommended is the smallest, then least overlapping, of the best and those; under
-    `minimum_questions` questions every verdict is undecided. Only the deciding measure carries verdicts; where it was not scored,
-    its rows say so.
+    Reported: nDCG@10 and R@10 by document, recall of evidence groups at each k, recall of groups and nDCG by document at each token
+    budget, and the deciding `metric` at `k` by document. `costs` and `embedders` (of each retriever) say what its vectors cost. Failed
+    and missing questions count 0. A chunking is non-inferior if the 95% interval of its paired difference to the best stays above
+    -margin. Recommended is the smallest, then least overlapping, of the best and those; under `minimum_questions` questions every verdict
+    is undecided. Only the deciding measure carries verdicts; where it was not scored, its rows say so.
     """
     read = {chunking: _development(table) for chunking, table in sorted(scores.items())}
     deciding: Measure = (metric, k, "rank", "document")
@@ -47,14 +52,23 @@ def chunk_sweep(
     for retriever in sorted({key[0] for found in read.values() for key in found}):
         measures = {key[1] for found in read.values() for key in found if key[0] == retriever}
         for measure in sorted(measures | {deciding}):
-            if measure in wanted or (measure[0], measure[3]) == ("R", "group"):
+            if measure in wanted or (measure[0], measure[3]) == ("R", "group") or (measure[0], measure[2]) == ("nDCG", "tokens"):
                 own = {
                     chunking: found.get((retriever, measure), _Scores())
                     for chunking, found in read.items()
                     if any(key[0] == retriever for key in found)
                 }
                 rows += _compare(retriever, measure, own, sizes, margin, minimum_questions, decides=measure == deciding)
-    return rows
+    return [row | _vectors(row, costs or {}, embedders or {}) for row in rows]
+
+
+def _vectors(row: Mapping[str, Any], costs: Costs, embedders: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
+    """What the retriever's embedders cost over the row's chunking: 0 without one, null where one embedded nothing."""
+    found = [costs.get(row["chunking"], {}).get(name) for name in embedders.get(row["retriever"], ())]
+    known = [cost for cost in found if cost is not None]
+    if len(known) < len(found):
+        return {"embedding_tokens": None, "vector_bytes": None}
+    return {"embedding_tokens": sum(tokens for tokens, _ in known), "vector_bytes": sum(size for _, size in known)}
 
 
 class _Scores(dict[str, float]):
@@ -123,6 +137,8 @@ def _compare(
                 "difference_upper": limits[1],
                 "chunks": sizes[chunking]["chunks"],
                 "index_tokens": sizes[chunking]["index_tokens"],
+                "embedding_tokens": None,
+                "vector_bytes": None,
                 "verdict": verdict if decides else "",
                 "detail": _detail(chunking, own, best, paired, enough, chosen, margin, minimum_questions) if decides else None,
             }
@@ -162,7 +178,7 @@ def _detail(
     minimum_questions: int,
 ) -> str | None:
     if not own:
-        return own.reason or "not scored on any development question: is its k among the cut-offs scored?"
+        return REASONS[own.reason] if own.reason else "not scored on any development question: is its k among the cut-offs scored?"
     if not enough:
         return f"undecided: {paired} development questions, {minimum_questions} are wanted"
     if chunking != chosen:

@@ -6,7 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import dedup_curve, dedup_memory, edit_one_file, minhash_speed, no_change, parsing
+from tests.benchmarks import ann_speed, dedup_curve, dedup_memory, edit_one_file, minhash_speed, no_change, parsing
 
 
 def main() -> None:
@@ -16,6 +16,7 @@ def main() -> None:
         "error_rate": lambda scratch: parsing.measure_error_rate(),
         "edit_one_file": lambda scratch: edit_one_file.measure(scratch, chosen.files),
         "minhash_speed": lambda scratch: minhash_speed.measure(chosen.texts),
+        "ann_speed": lambda scratch: ann_speed.measure(chosen.vectors),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
         "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
     }
@@ -26,6 +27,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=100, help="texts of minhash_speed")
     parser.add_argument("--bases", type=int, default=50, help="unedited texts of dedup_curve; each has twelve edits")
     parser.add_argument("--documents", type=int, default=100_000, help="documents of dedup_memory")
+    parser.add_argument("--vectors", type=int, default=200_000, help="vectors of ann_speed")
     chosen = parser.parse_args()
     for name in [chosen.name] if chosen.name else benchmarks:
         print(f"== {name}", flush=True)

@@ -19,6 +19,7 @@ Tables = dict[str, dict[str | None, list[Row]]]
 SVG = "{http://www.w3.org/2000/svg}"
 EMPTY: dict[str, Callable[[], bytes]] = {
     "sweep_curve": lambda: pictures.sweep_curve([]),
+    "sweep_grid": lambda: pictures.sweep_grid([]),
     "sweep_heat_map": lambda: pictures.sweep_heat_map([]),
     "ann_pareto": lambda: pictures.ann_pareto({}),
     "cer_by_class": lambda: corpus_pictures.cer_by_class({"pymupdf": []}),
@@ -59,7 +60,7 @@ def test_without_rows_a_small_picture_says_that_there_is_nothing_to_show(name: s
 
 def test_every_picture_of_the_page_is_800_pixels_wide_and_drawn(html: str) -> None:
     found = [base64.b64decode(data) for data in re.findall(r'src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)"', html)]
-    assert len(found) == 9  # scores, sweep twice, index, parsing twice, two funnels, duplicates
+    assert len(found) == 10  # scores, sweep thrice, index, parsing twice, two funnels, duplicates
     for svg in found:
         root = parsed(svg)
         assert root.attrib["width"] == "599.76pt"  # 800 CSS pixels
@@ -98,6 +99,7 @@ def test_values_without_interval_and_single_points_are_drawn(row: Maker) -> None
     rows = [row("chunk_sweep", chunking="page", retriever="bm25", metric="nDCG", mean=0.0, chunks=1, index_tokens=1, verdict="undecided")]
     parsed(pictures.sweep_curve(rows))
     parsed(pictures.sweep_heat_map(rows))
+    parsed(pictures.sweep_grid([rows[0] | {"chunking": "window-128-o16"}]))
     parsed(corpus_pictures.token_lengths([row("chunks", tokens=0)]))
     parsed(pictures.ann_pareto({"page": [row("ann_recall", status="scored", recall_mean=1.0, distance_computations=0.0)]}))
 
@@ -134,7 +136,7 @@ def test_large_grids_still_give_small_pictures(row: Maker) -> None:
         for s in range(12)
     }  # fmt: skip
     for svg in (
-        pictures.sweep_curve(sweep), pictures.sweep_heat_map(sweep), pictures.ann_pareto(ann), corpus_pictures.cer_by_class(cer), corpus_pictures.teds_distribution(cer),
+        pictures.sweep_curve(sweep), pictures.sweep_heat_map(sweep), pictures.sweep_grid(sweep), pictures.ann_pareto(ann), corpus_pictures.cer_by_class(cer), corpus_pictures.teds_distribution(cer),
         pictures.scores_with_intervals(summaries),
     ):  # fmt: skip
         parsed(svg)

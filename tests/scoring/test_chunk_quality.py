@@ -266,6 +266,14 @@ def test_chunks_that_the_embedder_sees_in_part_are_counted() -> None:
     assert (found["numerator"], found["denominator"]) == (1.0, 2.0)
 
 
+def test_the_cost_of_vectors_is_counted_in_tokens_read_and_bytes_kept() -> None:
+    chunks = chunk_table([TEXT], {"a": [(0, 50), (50, 100)]})
+    made = vectors(chunks, [[1, 0], [0, 1]])
+    found = measured(chunks, made.set_column(made.schema.get_field_index("tokens"), "tokens", pa.array([12, 30], pa.int32())), [TEXT], [])
+    assert found["embedding_tokens embedder=minilm"]["value"] == 42.0
+    assert found["vector_bytes embedder=minilm"]["value"] == 2 * 2 * 4
+
+
 @pytest.mark.parametrize("given_table", [True, False])
 def test_without_vectors_coherence_is_not_applicable(given_table: bool) -> None:
     chunks = chunk_table([TEXT], {"a": [(0, 100)]})

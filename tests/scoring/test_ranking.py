@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random as randomness
 from typing import Any
 
@@ -185,8 +186,30 @@ def test_token_budgets_count_whole_leading_chunks() -> None:
     labels = [quoted("q", "b", 0, GOLD)]
     rows = [hit("q", 1, "a", tokens=400), hit("q", 2, "b", 0, 60, tokens=150)]
     found = score_rankings(runs(rows), [question()], labels, ks=(1,), token_budgets=(500, 550), by="retriever").to_pylist()
-    by_budget = {r["k"]: r["value"] for r in found if r["cutoff"] == "tokens"}
-    assert by_budget == {500: 0.0, 550: 1.0}
+    by_budget = {(r["unit"], r["k"]): r["value"] for r in found if r["cutoff"] == "tokens"}
+    # The gold document stands second: its gain is divided by log2(3).
+    assert by_budget == {
+        ("group", 500): 0.0,
+        ("group", 550): 1.0,
+        ("document", 500): 0.0,
+        ("document", 550): pytest.approx(1 / math.log2(3)),
+    }
+
+
+def test_ndcg_at_a_token_budget_is_that_of_the_ranking_cut_there() -> None:
+    """trec_eval itself on the documents whose first chunk fits, the ideal ranking uncut."""
+    import pytrec_eval
+
+    grades = {"b": 2, "c": 1, "z": 1}
+    labels = [quoted("q", doc, 0, GOLD, group=f"g-{doc}") | {"grade": grade} for doc, grade in grades.items()]
+    rows = [hit("q", 1, "a", tokens=100), hit("q", 2, "c", tokens=100), hit("q", 3, "c", 60, 90, tokens=100), hit("q", 4, "b", tokens=100)]
+    found = score_rankings(runs(rows), [question()], labels, ks=(1,), token_budgets=(50, 200, 399, 400), by="retriever").to_pylist()
+    reported = {r["k"]: r["value"] for r in found if (r["cutoff"], r["unit"]) == ("tokens", "document")}
+    for budget, cut in ((200, ("a", "c")), (399, ("a", "c")), (400, ("a", "c", "b"))):
+        run = {"q": {doc: float(-place) for place, doc in enumerate(cut)}}
+        expected = pytrec_eval.RelevanceEvaluator({"q": grades}, {"ndcg"}).evaluate(run)["q"]["ndcg"]
+        assert reported[budget] == pytest.approx(expected, abs=1e-12)
+    assert reported[50] == 0.0
 
 
 def test_a_token_budget_over_uncounted_chunks_is_refused() -> None:

@@ -96,7 +96,12 @@ def test_a_lane_that_did_not_run_says_why() -> None:
     for row in rows:
         row |= {"status": "not_applicable", "reason": "no_embedder", "value": None}
     row = sweep({"window-256-o0": rows})["window-256-o0"]
-    assert (row["questions"], row["mean"], row["verdict"], row["detail"]) == (0, None, "undecided", "no_embedder")
+    assert (row["questions"], row["mean"], row["verdict"], row["detail"]) == (
+        0,
+        None,
+        "undecided",
+        "no embedder is installed or configured",
+    )
 
 
 def test_only_the_deciding_measure_carries_verdicts_and_recall_at_equal_tokens_stands_beside_it() -> None:
@@ -110,3 +115,36 @@ def test_a_deciding_measure_that_was_not_scored_is_undecided_and_says_so() -> No
     row = sweep({"whole": scores(steady(0.8), k=5)})["whole"]
     assert (row["verdict"], row["mean"], row["questions"]) == ("undecided", None, 0)
     assert "k among the cut-offs" in row["detail"]
+
+
+def test_recall_and_ndcg_at_equal_tokens_have_paired_intervals_of_their_own() -> None:
+    """At equal k the long chunks win, at equal delivered tokens the short ones do."""
+    rows = {}
+    for chunking, at_k, at_tokens in (("window-128-o0", 0.6, 0.8), ("window-256-o0", 0.8, 0.6)):
+        rows[chunking] = scores(steady(at_k)) + scores(steady(at_tokens), k=500, cutoff="tokens")
+        rows[chunking] += scores(steady(at_tokens), metric="R", unit="group", k=500, cutoff="tokens")
+    tables = {chunking: table("retrieval_scores", own) for chunking, own in rows.items()}
+    found = chunk_sweep(tables, SIZES, metric="nDCG", k=10, margin=0.05, minimum_questions=50)
+    at = {(r["metric"], r["cutoff"], r["chunking"]): r for r in found}
+    for metric, cutoff, loser in (
+        ("nDCG", "rank", "window-128-o0"),
+        ("nDCG", "tokens", "window-256-o0"),
+        ("R", "tokens", "window-256-o0"),
+    ):
+        row = at[metric, cutoff, loser]
+        assert row["difference"] == pytest.approx(-0.2)
+        assert row["difference_lower"] < -0.2 < row["difference_upper"] < 0
+
+
+def test_the_cost_of_vectors_is_that_of_the_embedders_a_retriever_uses() -> None:
+    tables = {"window-128-o0": table("retrieval_scores", scores(steady(0.8)))}
+    costs = {"window-128-o0": {"minilm": (50_000, 614_400), "other": (60_000, 1_228_800)}}
+    shared: Any = {"metric": "nDCG", "k": 10, "margin": 0.05, "minimum_questions": 50, "costs": costs}
+
+    def cost(embedders: Any) -> tuple[int | None, int | None]:
+        (row,) = chunk_sweep(tables, SIZES, embedders={"bm25": embedders}, **shared)
+        return row["embedding_tokens"], row["vector_bytes"]
+
+    assert cost(()) == (0, 0)
+    assert cost(("minilm", "other")) == (110_000, 1_843_200)
+    assert cost(("minilm", "absent")) == (None, None)
