@@ -6,7 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import ann_speed, dedup_curve, dedup_memory, edit_one_file, minhash_speed, no_change, parsing
+from tests.benchmarks import ann_speed, dedup_curve, dedup_memory, edit_one_file, icdar_parsers, minhash_speed, no_change, parsing
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
         "ann_speed": lambda scratch: ann_speed.measure(chosen.vectors),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
         "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
+        "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),
     }
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("name", nargs="?", choices=benchmarks, help="one benchmark; all without it")
@@ -28,6 +29,7 @@ def main() -> None:
     parser.add_argument("--bases", type=int, default=50, help="unedited texts of dedup_curve; each has twelve edits")
     parser.add_argument("--documents", type=int, default=100_000, help="documents of dedup_memory")
     parser.add_argument("--vectors", type=int, default=200_000, help="vectors of ann_speed")
+    parser.add_argument("--parsers", default="pymupdf,auto,tesseract,ocr", help="parsers of icdar_parsers (ocr takes about ten minutes)")
     chosen = parser.parse_args()
     for name in [chosen.name] if chosen.name else benchmarks:
         print(f"== {name}", flush=True)

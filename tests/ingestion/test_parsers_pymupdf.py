@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from ingestion.parsers import pymupdf_text
 from ingestion.parsers.elements import Element, ParseFailure, ParseOptions, ParseRequest, ok_rows
 from ingestion.tables import teds
+from tests.benchmarks import icdar_parsers
 
 LEFT = [
     "The warranty covers repairs of the",
@@ -321,33 +321,15 @@ def test_a_pdf_that_cannot_be_read_says_why(tmp_path: Path, kind: str, reason: s
 @pytest.mark.reference
 def test_government_tables_keep_their_cells_verbatim(shared: Path) -> None:
     """34 files of ICDAR 2013: pymupdf's own order, blind to columns, keeps .9954 of the gold cells (published), a sort by position .969."""
-    from lxml import html as lxml_html
-
-    from ingestion.parse_quality import pair_tables
-    from ingestion.parsers.html_tables import table_text
-    from ingestion.tables import teds
-
-    folder = shared / "icdar2013_tables"
-    golds: dict[str, list[str]] = {}
-    for line in (folder / "tables_gold.jsonl").read_text().splitlines():
-        table = json.loads(line)
-        golds.setdefault(table["pdf"], []).append(table["html"])
-    found = total = 0
-    likeness: list[float] = []
-    for name, tables in sorted(golds.items()):
+    folder, kept = shared / "icdar2013_tables", icdar_parsers.Kept("pymupdf")
+    golds = icdar_parsers.gold_tables(folder)
+    for name, tables in golds.items():
         elements = read(folder / name)
-        cells = [re.sub(r"\s", "", cell.text_content()) for html in tables for cell in lxml_html.fromstring(html).iter("td")]
-        ours = re.sub(r"\s", "", "".join(element.text for element in elements))
-        found += sum(cell in ours for cell in cells if cell)
-        total += sum(bool(cell) for cell in cells)
-        parsed = [element.html for element in elements if element.html]
-        for gold, other in zip(tables, pair_tables([table_text(html) or "" for html in tables], parsed), strict=True):
-            if len(gold) < 2_500:  # larger ones take minutes
-                likeness.append(0.0 if other is None else teds(parsed[other], gold))
-    print(f"cells {found / total:.4f} of {total}; TEDS {sum(likeness) / len(likeness):.3f} over {len(likeness)} tables")
-    assert (len(golds), total) == (34, 7552)
-    assert found / total >= 0.99
-    assert sum(likeness) / len(likeness) > 0.65
+        kept.add(tables, "".join(element.text for element in elements), [element.html for element in elements if element.html])
+    print(kept.line())
+    assert (len(golds), kept.cells) == (34, 7552)
+    assert kept.found / kept.cells >= 0.99
+    assert kept.teds > 0.65
 
 
 @pytest.mark.reference
