@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import email
+import email.policy
 import html.parser
 import io
 import json
@@ -16,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 from ingestion import labels as label_files
@@ -27,6 +31,7 @@ from rag_eval_assets.settings import read_settings
 DATA = Path(__file__).resolve().parents[1] / "data"
 BUILT = ("corpus", "golden", "references", "labels")
 RULES = [("scans/**", "scan")]
+ZIPPED = (".docx", ".pptx", ".xlsx", ".epub")
 
 sys.path.insert(0, str(DATA / "build"))
 
@@ -39,8 +44,8 @@ def _tree(root: Path) -> dict[str, bytes]:
 
 
 def _unpacked(name: str, data: bytes) -> Any:
-    """A DOCX as its members: how hard they are squeezed depends on the zlib that Python was built with."""
-    if name.endswith(".docx") and not name.startswith("corpus/inbox/"):
+    """A zipped format as its members: how hard they are squeezed depends on the zlib that Python was built with."""
+    if name.endswith(ZIPPED) and not name.startswith("corpus/inbox/"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return [(i.filename, i.date_time, archive.read(i)) for i in archive.infolist()]
     return data
@@ -82,7 +87,9 @@ def test_the_sample_is_a_knowledge_base_of_a_sensible_size() -> None:
     assert languages["nl"] >= 10
     assert languages["de"] >= 10
     assert languages["en"] > languages["nl"] + languages["de"]
-    assert Counter(row["doc_class"] for row in readable.values()).keys() == {"pdf", "html", "docx", "markdown", "text", "scan"}
+    assert Counter(row["doc_class"] for row in readable.values()).keys() == {
+        "pdf", "html", "docx", "markdown", "text", "scan", "pptx", "xlsx", "csv", "eml", "epub",
+    }  # fmt: skip
     assert 8 <= sum(row["doc_class"] == "scan" for row in readable.values()) <= 12
     assert any(d.startswith("scans/") and d.endswith(".pdf") for d in readable)
     assert {row["tenant"] for row in readable.values()} == {None, "brinkhal", "polderwonen", "kestrel"}
@@ -178,6 +185,16 @@ def _file_text(doc_id: str) -> str:
         with pymupdf.open(path) as document:
             text = "\n".join(block[4] for page in document for block in page.get_text("blocks"))
         text = re.sub(r"(?<=\w)-\n(?=[a-zäöüß])", "", text)
+    elif path.suffix in (".pptx", ".epub"):
+        with zipfile.ZipFile(path) as archive:
+            pages = sorted(name for name in archive.namelist() if re.search(r"slides/slide\d|chapter\d", name))
+            text = "".join(re.sub(r"<[^>]+>", "", archive.read(name).decode("utf-8")) for name in pages)
+    elif path.suffix == ".xlsx":
+        text = "".join(str(v) for sheet in openpyxl.load_workbook(path) for row in sheet.iter_rows(values_only=True) for v in row)
+    elif path.suffix == ".csv":
+        text = "".join(cell for row in csv.reader(io.StringIO(path.read_text("utf-8")), delimiter=";") for cell in row)
+    elif path.suffix == ".eml":
+        text = email.message_from_bytes(path.read_bytes(), policy=email.policy.default).get_content()
     else:
         text = path.read_text("utf-8").replace("**", "").replace("`", "")
     return _squeezed(text)
@@ -352,3 +369,19 @@ def test_judgments_stand_on_calibration_questions_and_disagree_with_each_other()
     assert {x["question"] for x in _labels("judgment")} <= calibration
     assert Counter(x["value"] for x in _labels("judgment")).keys() == {"yes", "no"}
     assert len(_labels("judgment")) >= 30
+
+
+def test_strata_of_the_sample_hold_scans_and_tables_and_every_scan_has_one() -> None:
+    named = Counter(row["stratum"] for row in _corpus().values() if row["stratum"])
+
+    assert named["clean_scan"] >= 3
+    assert named["photo"] >= 5
+    assert named["tables"] >= 5
+    assert set(named) <= sources.STRATA.keys()
+    assert all(row["stratum"] for row in _corpus().values() if row["doc_class"] == "scan")
+
+
+def test_every_format_that_offices_exchange_answers_a_question() -> None:
+    asked = Counter(Path(d).suffix for d in {i["document"] for q in _golden() for i in q.get("evidence", [])})
+
+    assert all(asked[suffix] for suffix in (".pptx", ".xlsx", ".csv", ".eml", ".epub"))

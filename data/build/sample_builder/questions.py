@@ -147,7 +147,7 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
         out[kind].append({"kind": kind, "document": document, **more, "value": value, "annotator": annotator})
 
     for rendition in by_key.values():
-        if rendition.format in ("pdf", "html", "docx", "md", "txt", "scan"):
+        if rendition.format in ("pdf", "html", "docx", "md", "txt", "scan", "pptx", "eml", "epub"):
             add("language", rendition.doc_id, rendition.language)
         if rendition.format == "html":
             for words in boilerplate(rendition):

@@ -13,11 +13,16 @@ from pathlib import Path
 import yaml
 
 from ingestion.references import read_markdown
-from sample_builder import broken, pdf, plainfiles, questions, scan, web, word
+from sample_builder import broken, exports, office, pdf, plainfiles, questions, scan, web, word
 from sample_builder.markup import ContentError, Document, Rendition, block_text, load_yaml, read_document, reference_markdown, table_html
 
 BUILT = ("corpus", "golden", "references", "labels")
 PAPER = ("pdf", "scan")
+SINGLE = {
+    "html": web.render, "docx": word.render, "md": plainfiles.markdown, "txt": plainfiles.text, "pptx": office.slides,
+    "xlsx": office.workbook, "csv": exports.table, "eml": exports.mail, "epub": exports.book,
+}  # fmt: skip
+"""Renderers of formats without pages."""
 
 
 def read_content(content: Path) -> list[Document]:
@@ -31,8 +36,7 @@ def render(rendition: Rendition) -> tuple[bytes, list[str]]:
         return pdf.render(rendition)
     if rendition.format == "scan":
         return scan.render(rendition)
-    single = {"html": web.render, "docx": word.render, "md": plainfiles.markdown, "txt": plainfiles.text}[rendition.format]
-    return single(rendition), []
+    return SINGLE[rendition.format](rendition), []
 
 
 def flowing_text(rendition: Rendition) -> str:
@@ -50,7 +54,7 @@ def flowing_text(rendition: Rendition) -> str:
 
 def marked_transcript(rendition: Rendition, pages: list[str]) -> str | None:
     """The transcript in Markdown, where that says the same text in the same order; None where it does not (pages, notes, figures)."""
-    if rendition.format not in ("html", "docx", "pdf") or "pages" in rendition.references:
+    if rendition.format not in ("html", "docx", "pdf", "pptx", "epub") or "pages" in rendition.references:
         return None
     paper = rendition.format in PAPER
     markup = reference_markdown(rendition.blocks, numbered=paper or rendition.format == "docx")

@@ -106,7 +106,7 @@ def boilerplate(rendition: Rendition) -> list[str]:
     return [str(text) for text in out]
 
 
-def _body(blocks: Sequence[Block]) -> str:
+def body(blocks: Sequence[Block]) -> str:
     out: list[str] = []
     open_list = ""
     for block in blocks:
@@ -151,7 +151,7 @@ def render(rendition: Rendition) -> bytes:
     title = html.escape(plain(rendition.title))
     crumbs = " › ".join(html.escape(str(c)) for c in options.get("crumbs", ["Brinkhal"]))
     related = [str(r) for r in options.get("related", [])]
-    body = _body(rendition.blocks)
+    content = body(rendition.blocks)
     nav = words["intranet"] if skin == "intranet" else words["nav"]
     cookie = (
         f'<div id="cookie-banner" class="cookie-consent" role="dialog">\n  <p>{words["cookie"]}</p>\n'
@@ -171,19 +171,19 @@ def render(rendition: Rendition) -> bytes:
     if skin == "intranet":
         page = (
             f'<body>\n<a class="skip" href="#content">{words["skip"]}</a>\n<div class="topbar">{navigation}</div>\n{cookie}\n'
-            f'<div class="layout">\n<main id="content">\n{body}\n</main>\n{related_html}\n</div>\n{footer}\n</body>\n</html>\n'
+            f'<div class="layout">\n<main id="content">\n{content}\n</main>\n{related_html}\n</div>\n{footer}\n</body>\n</html>\n'
         )
     elif skin == "public":
         page = (
             f'<body>\n<header class="site-header"><div class="logo">Brinkhal</div>{navigation}</header>\n{cookie}\n'
-            f'<article>\n{body}\n</article>\n<section class="newsletter"><p>{words["newsletter"]}</p>'
+            f'<article>\n{content}\n</article>\n<section class="newsletter"><p>{words["newsletter"]}</p>'
             f'<form><input type="email" name="address"><button>OK</button></form></section>\n{related_html}\n{footer}\n</body>\n</html>\n'
         )
     else:
         page = (
             f'<body>\n<a class="skip" href="#content">{words["skip"]}</a>\n<header>{navigation}\n'
             f'<form class="search"><input type="search" placeholder="{words["search"]}"></form></header>\n{cookie}\n'
-            f'<p class="breadcrumb">{words["crumb"]} {crumbs}</p>\n<main id="content">\n<article>\n{body}\n</article>\n'
+            f'<p class="breadcrumb">{words["crumb"]} {crumbs}</p>\n<main id="content">\n<article>\n{content}\n</article>\n'
             f'<div class="feedback"><p>{words["helpful"]}</p><button>{words["yes"]}</button><button>{words["no"]}</button></div>\n'
             f"</main>\n{related_html}\n{footer}\n</body>\n</html>\n"
         )

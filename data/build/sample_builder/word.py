@@ -79,6 +79,8 @@ def repack(data: bytes) -> bytes:
             content = source.read(name)
             if name == "_rels/.rels":
                 content = re.sub(rb"<Relationship [^>]*thumbnail[^>]*/>", b"", content)
+            if name == "docProps/core.xml":  # openpyxl writes when it saved
+                content = re.sub(rb"(<dcterms:(\w+) [^>]*>)[^<]*", rb"\g<1>2024-01-01T00:00:00Z", content)
             info = zipfile.ZipInfo(name, date_time=EPOCH)
             info.compress_type = zipfile.ZIP_DEFLATED
             info.external_attr = 0o600 << 16
