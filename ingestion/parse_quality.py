@@ -1,6 +1,6 @@
-"""Rows of `parse_quality`: how well one parser read each document and each document class, and which evidence it lost.
+"""Rows of `parse_quality`: how well one parser read each document, each document class and each stratum, and which evidence it lost.
 
-What belongs here: which measure a document has, its row, and the figures of a class. What does not: the measures themselves
+What belongs here: which measure a document has, its row, and the figures of a class or stratum. What does not: the measures themselves
 (`transcripts`, `structure`, `tables`), where a quotation stands (`evidence`), ceilings and gates (`scoring`).
 """
 
@@ -10,13 +10,14 @@ import itertools
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ingestion import structure
 from ingestion.parsers.elements import FURNITURE
 from ingestion.rates import bounded_mean, pooled_rate
+from ingestion.sources import STRATA
 from ingestion.structure import Found
 from ingestion.transcripts import Alignment, align_characters, align_words, costliest, normalise, reading_order
 
@@ -53,13 +54,17 @@ def parse_quality(
     quotations: list[tuple[str, str]],
     *,
     policy: Mapping[str, str],
+    strata: Mapping[str, str] | None = None,
+    dpi: int | None = None,
     limits: QualityLimits | None = None,
 ) -> Rows:
-    """Rows for every document of `elements` (doc_id -> its parsed_documents rows) that the parser declares, and for every class.
+    """Rows for every document of `elements` (doc_id -> its parsed_documents rows) that the parser declares, for every class, and for
+    every stratum of STRATA, also those that no document names in `strata` (doc_id -> stratum, over the whole corpus).
 
     `references` are rows of reference_transcripts, `quotations` (doc_id, text) of golden evidence. Text is compared without running
     heads, page numbers and boilerplate, which a transcript does not hold; a page's reference is compared with that page. An
-    empty reference counts as one unit, so that invented text shows. Rows are in order of (scope, doc_class, doc_id, metric, item).
+    empty reference counts as one unit, so that invented text shows. `dpi` is the resolution at which the parser draws pages. Rows are in
+    order of (scope, doc_class, stratum, doc_id, metric, item).
     """
     limits = limits or QualityLimits()
     by_document: dict[str, Rows] = defaultdict(list)
@@ -74,8 +79,11 @@ def parse_quality(
         if not parsed or parsed[0]["status"] == "not_applicable":
             continue
         rows += _document(doc_id, parsed, by_document.get(doc_id, []), quoted.get(doc_id, []), policy, limits)
-    rows += class_rows(rows, policy)
-    return sorted(rows, key=lambda row: (row["scope"], row["doc_class"], row["doc_id"], row["metric"], row["item"]))
+    for row in rows:
+        row["stratum"] = (strata or {}).get(row["doc_id"], "")
+    rows += [*class_rows(rows, policy), *stratum_rows(rows, policy, frozenset((strata or {}).values()))]
+    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in ("scope", "doc_class", "stratum", "doc_id", "metric", "item")))
+    return [row | {"dpi": dpi} for row in ordered]
 
 
 def policy_text(policy: Mapping[str, str]) -> str:
@@ -90,6 +98,7 @@ def _blank(scope: str, doc_id: str, doc_class: str, policy: Mapping[str, str]) -
         "scope": scope,
         "doc_id": doc_id,
         "doc_class": doc_class,
+        "stratum": "",
         "item": 0,
         "value": None,
         "lower": None,
@@ -101,6 +110,7 @@ def _blank(scope: str, doc_id: str, doc_class: str, policy: Mapping[str, str]) -
         "expected": None,
         "found": None,
         "policy": policy_text(policy),
+        "dpi": None,
         "status": "scored",
         "reason": None,
         "detail": None,
@@ -352,22 +362,41 @@ def _located(quotations: Sequence[str], parsed: Sequence[Mapping[str, Any]]) -> 
     return rows
 
 
-# ------------------------------------------------------------------------------------------------------------ classes
+# -------------------------------------------------------------------------------------------------- classes and strata
 def class_rows(rows: Rows, policy: Mapping[str, str]) -> Rows:
     """A row for each (class, measure) over the rows of its documents."""
-    by_class: dict[str, dict[str, Rows]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        by_class[row["doc_class"]][row["metric"]].append(row)
     return [
-        _blank("class", "", doc_class, policy) | {"metric": metric} | _figure(metric, by_class[doc_class])
-        for doc_class in sorted(by_class)
+        _blank("class", "", doc_class, policy) | {"metric": metric} | _figure(metric, measures)
+        for doc_class, measures in _by(rows, "doc_class").items()
         for metric in METRICS
-        if metric in by_class[doc_class]
+        if metric in measures
     ]
 
 
+def stratum_rows(rows: Rows, policy: Mapping[str, str], named: Collection[str]) -> Rows:
+    """A row for each (stratum, measure) over the rows of its documents. A stratum without any says why: no document of the corpus names it
+    (`named` holds those that are), or the parser declares none of their classes."""
+    by_stratum = _by(rows, "stratum")
+    made: Rows = []
+    for stratum in STRATA:
+        measures = by_stratum.get(stratum, {})
+        absent = {"status": "not_applicable", "reason": "class_not_declared" if stratum in named else "empty_stratum", "documents": 0}
+        for metric in METRICS:
+            figure = _figure(metric, measures) if metric in measures else absent
+            made.append(_blank("stratum", "", "", policy) | {"stratum": stratum, "metric": metric} | figure)
+    return made
+
+
+def _by(rows: Rows, group: str) -> dict[str, dict[str, Rows]]:
+    """Rows by a column, sorted, then by measure."""
+    found: dict[str, dict[str, Rows]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found[row[group]][row["metric"]].append(row)
+    return dict(sorted(found.items()))
+
+
 def _figure(metric: str, rows: Mapping[str, Rows]) -> dict[str, Any]:
-    """One measure over the documents of a class: pooled where it is errors over units, else the mean."""
+    """One measure over the documents of a class or stratum: pooled where it is errors over units, else the mean."""
     own = _without_doubles(rows[metric])
     scored = [row for row in own if row["status"] == "scored"]
     lost = sum(row["status"] == "failed" for row in own)

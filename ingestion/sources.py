@@ -34,12 +34,23 @@ CLASSES: dict[str, str] = {
 }  # fmt: skip
 """Class of a media type where neither a sidecar nor a rule gives one; images are `scan`, the rest `other`."""
 
+STRATA: dict[str, str] = {
+    "clean_scan": "scans of print that are straight and sharp",
+    "photo": "photographs of paper, and scans that are skewed, faint or noisy",
+    "tables": "documents that are mostly tables or forms",
+    "multilingual": "text in several languages or scripts",
+    "mathematics": "formulas and symbols",
+    "handwriting": "text written by hand",
+}
+"""Strata that parsers are compared on, each with the files that belong there; a sidecar's `stratum` names one."""
+
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they make a name read as another one
 _CLASS_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _LANGUAGE = re.compile(r"[a-z]{2}")
 _LOCALE = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 _TEXT_FIELDS = (
     "id", "title", "class", "language", "tenant", "jurisdiction", "publication_state", "locale", "version", "version_of", "published",
+    "stratum",
 )  # fmt: skip
 SIDECAR_FIELDS = (*_TEXT_FIELDS, "groups", "fields")
 _ONE_FILE_ONLY = ("id", "title")
@@ -305,6 +316,7 @@ def _row(
         "version": metadata.get("version"),
         "version_of": metadata.get("version_of"),
         "published": metadata.get("published"),
+        "stratum": metadata.get("stratum"),
         "fields": json.dumps(metadata.get("fields") or {}, ensure_ascii=False, sort_keys=True, separators=(",", ":")),
     }
 
@@ -402,6 +414,8 @@ def _check(name: str, text: str) -> None:
         raise ValueError(f"{text!r} {problem}")
     if name in ("class", "publication_state") and not _CLASS_NAME.fullmatch(text):
         raise ValueError(f"{text!r} must be lower case letters, digits, '.', '-' or '_'")
+    if name == "stratum" and text not in STRATA:
+        raise ValueError(f"{text!r} is no stratum; known: {', '.join(STRATA)}")
     if name == "language" and not _LANGUAGE.fullmatch(text):
         raise ValueError(f"{text!r} is no ISO 639-1 code such as nl")
     if name == "locale" and not _LOCALE.fullmatch(text):

@@ -42,6 +42,7 @@ REASONS: dict[str, str] = {
     "document_failed": "the document did not reach canonical text",
     "undecodable": "the bytes are in no known text encoding",
     "no_reference": "no hand-checked reference stands for this document",
+    "empty_stratum": "no document of the corpus names this stratum",
     "no_labels": "no human label covers this measure",
     "no_pairs": "no labelled pair to measure on",
     "no_predictions": "no predictions were imported beside the labels",
@@ -244,6 +245,8 @@ _table("source_documents", "corpus", "a file of the corpus folder", ("doc_id",),
     col("title", string, "Title from metadata.", null=True),
     col("language", string, "Language from metadata, ISO 639-1.", null=True),
     *PREDICATE_FIELDS,
+    col("stratum", string, "Stratum that parsers are compared on, from metadata: clean_scan, photo, tables, multilingual, mathematics, "
+        "handwriting.", null=True),
     col("imports", pa.list_(IMPORT), "Text of this file from outside readers: parser partition, path, SHA-256; a file beside it each."),
 ], root=True)
 
@@ -290,23 +293,25 @@ _table("quality_labels", "corpus", "a human label, or a prediction imported besi
     col("line", i32, "Line in that file.", role="volatile"),
 ], root=True)
 
-_table("parse_quality", "corpus", "a measure of one document, or of a document class, as one parser reads it",
-       ("scope", "doc_class", "doc_id", "metric", "item"), [
-    col("scope", string, "document, or class: the figure over all documents of the class."),
-    col("doc_id", string, "Document id; empty for a class."),
-    col("doc_class", string, "Document class."),
+_table("parse_quality", "corpus", "a measure of one document, of a document class or of a stratum, as one parser reads it",
+       ("scope", "doc_class", "stratum", "doc_id", "metric", "item"), [
+    col("scope", string, "document; class or stratum: the figure over all documents of the class or stratum that the parser declares."),
+    col("doc_id", string, "Document id; empty for a class or stratum."),
+    col("doc_class", string, "Document class; empty for a stratum."),
+    col("stratum", string, "Stratum; empty for a class, and for a document that names none."),
     col("metric", string, "parsed, cer, wer, page_cer, order_tau, length_ratio, headings_recall, headings_precision, lists_whole, "
         "captions_kept, footnotes_kept, furniture_leak, teds, teds_s, table_content, evidence_located, quotation_lost."),
     col("item", i32, "Page, table, number of a lost quotation, or 0."),
     col("value", f64, "The measure, a share unless its name says otherwise; of a lost quotation its nearest text's likeness.", null=True),
-    *_interval("a class's figure, documents being the independent units"),
+    *_interval("a class's or stratum's figure, documents being the independent units"),
     col("errors", i64, "Numerator: edits, parts or quotations missed, pages that leak; of length_ratio the characters found.", null=True),
     col("units", i64, "Denominator: reference characters, words, parts, cells, pages, quotations.", null=True),
-    col("documents", i32, "Documents behind a class's figure.", null=True),
+    col("documents", i32, "Documents behind a class's or stratum's figure.", null=True),
     col("confusions", pa.list_(CONFUSION), "What was mistaken for what, most edits first; nothing found is an omission."),
     col("expected", string, "The quotation that was lost.", null=True),
     col("found", string, "The text nearest to it.", null=True),
     col("policy", string, "Normalisation policy applied to both sides."),
+    col("dpi", i32, "Resolution at which the parser draws the pages it reads as pictures; null where it reads none.", null=True),
     *SCORE, DETAIL,
 ], "parser")
 

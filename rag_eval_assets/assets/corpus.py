@@ -116,22 +116,34 @@ def _quotations(golden_questions: pa.Table) -> list[tuple[str, str]]:
     return sorted({(e["document"], e["quotation"]) for q in golden_questions.to_pylist() for e in q["evidence"] or [] if e["quotation"]})
 
 
+def _dpi(settings: Settings, key: str | None) -> int | None:
+    """The resolution at which a parser draws pages; None where it draws none."""
+    parser = settings.parsers[key] if key else None
+    return parser.dpi if parser and "dpi" in parsers.PARSERS[parser.kind].options else None
+
+
 @table_asset(
+    "source_documents",
     "parsed_documents",
     "reference_transcripts",
     "golden_questions",
     kinds=["jiwer"],
-    columns={"golden_questions": ("question_id", "evidence")},
-    settings=lambda s, p: {"transcripts": s.transcripts.model_dump()},
+    columns={"source_documents": ("doc_id", "stratum"), "golden_questions": ("question_id", "evidence")},
+    settings=lambda s, p: {"transcripts": s.transcripts.model_dump(), "dpi": _dpi(s, p)},
     libraries=["jiwer", "rapidfuzz", "apted"],
 )
-def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts: pa.Table, golden_questions: pa.Table) -> Product:
-    """How well one parser reads: CER, WER, tables, order and length against references, and evidence still locatable."""
+def parse_quality(
+    step: Step, source_documents: pa.Table, parsed_documents: pa.Table, reference_transcripts: pa.Table, golden_questions: pa.Table
+) -> Product:
+    """How well one parser reads, by class and stratum: CER, WER, tables, order, length against references, and evidence still locatable."""
     elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
     policy, references = step.settings.transcripts.model_dump(), reference_transcripts.to_pylist()
-    rows = measure_parser(elements, references, _quotations(golden_questions), policy=policy)
+    strata = {row["doc_id"]: row["stratum"] for row in source_documents.to_pylist() if row["stratum"]}
+    dpi, quoted = _dpi(step.settings, step.partition), _quotations(golden_questions)
+    rows = measure_parser(elements, references, quoted, policy=policy, strata=strata, dpi=dpi)
     shown = {
         "cer_by_class": corpus_pictures.cer_by_class({step.partition: rows}),
+        "cer_by_stratum": corpus_pictures.cer_by_stratum({step.partition: rows}),
         "teds": corpus_pictures.teds_distribution({step.partition: rows}),
     }
     if (worst := worst_page(elements, references, rows, policy)) and (picture := _picture_of(step, worst)):

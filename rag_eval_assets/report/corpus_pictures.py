@@ -43,7 +43,7 @@ def _bars(
             look = canvas.look(parsers.index(each.parser)) | {"linestyle": "none", "markersize": 4, "alpha": 0.8}
             axes.barh(place, bar(each), height=0.62, color=look["color"], alpha=0.35, label=formats.label(each.parser))
             marks(axes, place, each, look, _MAX_DOTS // len(shown))
-        names = [f"{formats.label(f.doc_class, 18)} · {formats.label(f.parser, 18)} (n={counts(f)})" for f in shown]
+        names = [f"{formats.label(f.group, 18)} · {formats.label(f.parser, 18)} (n={counts(f)})" for f in shown]
         axes.set_yticks(range(len(shown)), names)
         axes.invert_yaxis()
         axes.grid(False, axis="y")
@@ -57,6 +57,11 @@ def _bars(
 def cer_by_class(rows_by_parser: Mapping[str, Rows]) -> bytes:
     """parse_quality rows by parser: character error rate of each document class, pooled; marks: its worst documents."""
     return _cer("Character error rate by class and parser", facts.parse_figures(rows_by_parser))
+
+
+def cer_by_stratum(rows_by_parser: Mapping[str, Rows]) -> bytes:
+    """parse_quality rows by parser: character error rate of each stratum that has references, pooled; marks: its worst documents."""
+    return _cer("Character error rate by stratum and parser", facts.parse_figures(rows_by_parser, "stratum"))
 
 
 def _cer(title: str, every: Sequence[facts.ParseFigures]) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.tables import NOT_APPLICABLE, OK, SCORED, SPLITS, STAGES
@@ -176,9 +176,9 @@ def scored_ann(rows: Rows) -> list[Row]:
 # ------------------------------------------------------------------------------------------------------------- parsing
 @dataclass(frozen=True)
 class ParseFigures:
-    """How one parser reads one class of documents: the class's scored rows by metric, and what stands behind them."""
+    """How one parser reads one class or stratum of documents: its scored rows by metric, and what stands behind them."""
 
-    doc_class: str
+    group: str
     parser: str
     documents: int
     figures: Mapping[str, Row]
@@ -188,7 +188,7 @@ class ParseFigures:
     lost: tuple[Row, ...]
 
     def value(self, metric: str) -> float | None:
-        """The class's figure; None where nothing was scored."""
+        """The group's figure; None where nothing was scored."""
         row = self.figures.get(metric)
         return row["value"] if row else None
 
@@ -199,14 +199,16 @@ class ParseFigures:
         return row["documents"] if row else 0
 
 
-def parse_figures(rows_by_parser: Mapping[str, Rows]) -> list[ParseFigures]:
-    """Quality of every (class, parser), by class, then parser."""
+def parse_figures(rows_by_parser: Mapping[str, Rows], by: Literal["class", "stratum"] = "class") -> list[ParseFigures]:
+    """Quality of every (class, parser), or of every (stratum, parser), by group, then parser."""
+    column = "doc_class" if by == "class" else "stratum"
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for parser in sorted(rows_by_parser):
         for row in rows_by_parser[parser]:
-            groups[row["doc_class"], parser].append(row)
+            if row["scope"] in ("document", by) and row[column]:
+                groups[row[column], parser].append(row)
     figures = []
-    for (doc_class, parser), rows in sorted(groups.items()):
+    for (group, parser), rows in sorted(groups.items()):
         own = sorted((r for r in rows if r["scope"] == "document"), key=lambda r: (r["doc_id"], r["item"]))
         each: dict[str, list[float]] = defaultdict(list)
         for row in own:
@@ -215,10 +217,10 @@ def parse_figures(rows_by_parser: Mapping[str, Rows]) -> list[ParseFigures]:
         ratios = each["length_ratio"]
         figures.append(
             ParseFigures(
-                doc_class=doc_class,
+                group=group,
                 parser=parser,
                 documents=len({r["doc_id"] for r in own}),
-                figures={r["metric"]: r for r in rows if r["scope"] == "class" and r["status"] == SCORED},
+                figures={r["metric"]: r for r in rows if r["scope"] == by and r["status"] == SCORED},
                 length_ratio=(min(ratios), max(ratios)) if ratios else None,
                 each_cer=tuple(each["cer"]),
                 each_teds=tuple(each["teds"]),

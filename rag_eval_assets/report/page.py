@@ -41,8 +41,8 @@ READS: dict[str, tuple[str, ...]] = {
         "ndcg_cost", "distance_computations", "bytes", "recommended", "status", "reason",
     ),
     "parse_quality": (
-        "scope", "doc_id", "doc_class", "metric", "item", "value", "lower", "upper", "errors", "units", "documents", "confusions",
-        "expected", "found", "policy", "status",
+        "scope", "doc_id", "doc_class", "stratum", "metric", "item", "value", "lower", "upper", "errors", "units", "documents",
+        "confusions", "expected", "found", "policy", "dpi", "status", "reason",
     ),
     "parsed_documents": ("doc_id", "doc_class", "status", "reason", "detail"),
     "documents": ("doc_id", "doc_class", "parser", "status", "reason", "detail"),

@@ -5,10 +5,13 @@ What belongs here: those sections alone, under the rules of `sections`. What doe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ingestion.sources import STRATA
 from rag_eval_assets.report import corpus_pictures, facts, formats
-from rag_eval_assets.report.facts import Row
+from rag_eval_assets.report.facts import Row, Rows
 from rag_eval_assets.report.pieces import MOST_ROWS, QUOTED, Tables, Values, parts_of, picture, reason, rows_of
-from rag_eval_assets.tables import FAILED, OK
+from rag_eval_assets.tables import FAILED, OK, SCORED
 
 _PARTS = (
     ("headings_recall", "Headings found"),
@@ -19,6 +22,7 @@ _PARTS = (
     ("table_content", "Table cells"),
     ("furniture_leak", "Pages with a leaked head"),
 )
+_SHORT = {"empty_stratum": "no file", "class_not_declared": "not read by it", "no_reference": "no reference"}
 _MOST_CONFUSIONS = 5
 _MOST_LOST = 50
 
@@ -31,7 +35,7 @@ def parsing(tables: Tables) -> Values:
     after = facts.located_after(rows_of(tables, "golden_evidence"), documents)
     lines, parts, located, mistakes, lost = [], [], [], [], []
     for each in facts.parse_figures(by_parser):
-        named = {"doc_class": each.doc_class, "parser": each.parser, "chosen": (each.doc_class, each.parser) in chosen}
+        named = {"doc_class": each.group, "parser": each.parser, "chosen": (each.group, each.parser) in chosen}
         low_high = each.length_ratio
         lines.append(named | {
             "documents": formats.count(each.documents),
@@ -47,7 +51,7 @@ def parsing(tables: Tables) -> Values:
         if any(metric in each.figures for metric, _ in _PARTS):
             parts.append(named | {"values": [_part(each.figures.get(metric)) for metric, _ in _PARTS]})
         if row := each.figures.get("evidence_located"):
-            stages = after.get((each.doc_class, each.parser)) if named["chosen"] else None
+            stages = after.get((each.group, each.parser)) if named["chosen"] else None
             located.append(named | {
                 "quotations": formats.count(row["units"]),
                 "parsed": _part(row),
@@ -73,16 +77,44 @@ def parsing(tables: Tables) -> Values:
         "lost": lost[:_MOST_LOST],
         "lost_more": max(len(lost) - _MOST_LOST, 0),
         "policies": policies,
+        "strata": _strata(by_parser),
         "pictures": [
             picture(
                 corpus_pictures.cer_by_class(by_parser), "Character error rate by class and parser",
                 "Pooled over the characters of all references of a class; marks are its worst documents.",
             ),
             picture(
+                corpus_pictures.cer_by_stratum(by_parser), "Character error rate by stratum and parser",
+                "The same by stratum, for parsers that read files of it; strata without a file are listed in the table.",
+            ),
+            picture(
                 corpus_pictures.teds_distribution(by_parser), "TEDS by class and parser", "A mark is a reference table, a bar the mean.",
             ),
         ],
     }  # fmt: skip
+
+
+def _strata(by_parser: Mapping[str, Rows]) -> Values:
+    """A line for each stratum, a cell for each parser: its CER with interval and documents, else the reason there is none."""
+    found = {(r["stratum"], p): r for p, rows in by_parser.items() for r in rows if (r["scope"], r["metric"]) == ("stratum", "cer")}
+    resolution = {parser: next((r["dpi"] for r in rows if r["dpi"]), None) for parser, rows in by_parser.items()}
+    lines = []
+    for stratum, holds in STRATA.items():
+        own = [found.get((stratum, parser)) for parser in by_parser]
+        empty = not any(row and row["reason"] != "empty_stratum" for row in own)
+        lines.append({"name": stratum.replace("_", " "), "holds": holds, "empty": empty, "cells": [_stratum_cell(row) for row in own]})
+    return {
+        "parsers": [(parser, f"{dpi} dpi" if dpi else "") for parser, dpi in resolution.items()],
+        "lines": lines if found else [],
+        "resolutions": sorted({dpi for dpi in resolution.values() if dpi}),
+    }
+
+
+def _stratum_cell(row: Row | None) -> Values:
+    if row is None or row["status"] != SCORED:
+        return {"value": formats.DASH, "about": _SHORT.get(row["reason"], reason(row["reason"])) if row else "not measured"}
+    about = f"{_interval(row)}, {formats.plural(row['documents'], 'document')}"
+    return {"value": formats.percent(row["value"]), "about": about}
 
 
 def _interval(row: Row | None) -> str:

@@ -170,7 +170,7 @@ def _parsing(gate: Gate, tables: Tables) -> Iterator[Figure]:
     for parser, table in sorted(tables.items(), key=str):
         classes: dict[str, list[Row]] = defaultdict(list)
         for row in table.to_pylist():
-            if row["metric"] == metric:
+            if row["metric"] == metric and row["scope"] != "stratum":
                 classes[row["doc_class"]].append(row)
         for doc_class, rows in sorted(classes.items()):
             own = [r for r in rows if r["scope"] == "document"]

@@ -238,3 +238,48 @@ def test_a_class_without_references_says_so_and_one_that_failed_too() -> None:
     failure = element(0, "", status="failed", reason="corrupt", category=None, page=None)
     rows = parse_quality({"a.pdf": [failure]}, [reference("Some text.")], [], policy=POLICY)
     assert measured(rows, "class")["cer", 0]["status"] == "failed"
+
+
+# ----------------------------------------------------------------------------------------------------------- strata
+STRATA_NAMES = ["clean_scan", "photo", "tables", "multilingual", "mathematics", "handwriting"]
+
+
+def strata(rows: list[dict[str, Any]], metric: str = "cer") -> dict[str, dict[str, Any]]:
+    return {row["stratum"]: row for row in rows if row["scope"] == "stratum" and row["metric"] == metric}
+
+
+def test_a_stratum_pools_its_documents_over_classes_and_an_empty_one_is_shown_empty() -> None:
+    long, short = "a" * 90 + " " + "b" * 9, "cccccccccc"
+    pages = {
+        "a.pdf": [element(0, long)],
+        "b.png": [element(0, "cccccccxxx", doc_id="b.png", doc_class="scan")],
+        "c.png": [element(0, "no stratum", doc_id="c.png", doc_class="scan")],
+        "d.png": [element(0, "no reference", doc_id="d.png", doc_class="scan")],
+    }
+    gold = [reference(long), reference(short) | {"doc_id": "b.png"}, reference("other words") | {"doc_id": "c.png"}]
+    named = {"a.pdf": "photo", "b.png": "photo", "d.png": "tables", "elsewhere.md": "multilingual"}
+    rows = parse_quality(pages, gold, [], policy=POLICY, strata=named, dpi=200)
+    found = strata(rows)
+    assert list(found) == sorted(STRATA_NAMES)
+    photo = found["photo"]
+    assert (photo["errors"], photo["units"], photo["documents"]) == (3, 110, 2)
+    assert photo["value"] == pytest.approx(3 / 110)
+    assert photo["lower"] < photo["value"] < photo["upper"]
+    reasons = {name: (row["status"], row["reason"]) for name, row in found.items() if name != "photo"}
+    assert reasons == {
+        "clean_scan": ("not_applicable", "empty_stratum"), "handwriting": ("not_applicable", "empty_stratum"),
+        "mathematics": ("not_applicable", "empty_stratum"), "multilingual": ("not_applicable", "class_not_declared"),
+        "tables": ("not_applicable", "no_reference"),
+    }  # fmt: skip
+    assert strata(rows, "parsed")["tables"]["value"] == 1.0
+    assert {row["dpi"] for row in rows} == {200}
+    assert {row["doc_id"]: row["stratum"] for row in rows if row["scope"] == "document"} == {
+        "a.pdf": "photo", "b.png": "photo", "c.png": "", "d.png": "tables",
+    }  # fmt: skip
+
+
+def test_every_measure_of_every_stratum_has_a_row_and_keys_stay_unique() -> None:
+    rows = parse_quality({"a.pdf": [element(0, REFERENCE)]}, [reference(REFERENCE)], [], policy=POLICY)
+    assert {(row["stratum"], row["metric"]) for row in rows if row["scope"] == "stratum"} == {(s, m) for s in STRATA_NAMES for m in METRICS}
+    keys = [tuple(row[name] for name in TABLES["parse_quality"].key) for row in rows]
+    assert keys == sorted(set(keys))

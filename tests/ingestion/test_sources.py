@@ -49,7 +49,7 @@ def test_rows_follow_the_contract_and_are_in_order_of_id(corpus: Path) -> None:
     assert rows[1] == {
         "doc_id": "b/two.txt", "path": "b/two.txt", "sha256": hashlib.sha256(b"two").hexdigest(), "bytes": 3, "media_type": "text/plain",
         "doc_class": "text", "title": None, "language": None, "tenant": None, "groups": [], "jurisdiction": None,
-        "publication_state": "published", "locale": None, "version": None, "version_of": None, "published": None, "fields": "{}",
+        "publication_state": "published", "locale": None, "version": None, "version_of": None, "published": None, "stratum": None, "fields": "{}",
         "imports": [],
     }  # fmt: skip
 
@@ -81,6 +81,10 @@ def test_sidecars_are_merged_nearest_last_and_text_stays_as_written(corpus: Path
         ("titel: Pay\n", "a.md.meta.yaml:1: unknown field 'titel'"),
         ("title: Pay\ntenant: a\ntenant: b\n", "a.md.meta.yaml:3: field 'tenant' stands twice"),
         ("title: Pay\nlanguage: Dutch\n", "a.md.meta.yaml:2: field 'language': 'Dutch' is no ISO 639-1 code"),
+        (
+            "title: Pay\nstratum: fax\n",
+            "a.md.meta.yaml:2: field 'stratum': 'fax' is no stratum; known: clean_scan, photo, tables, multilingual",
+        ),
         ("groups: staff\n", "a.md.meta.yaml:1: field 'groups': must be a list"),
         ("published: last week\n", "a.md.meta.yaml:1: field 'published': 'last week' is no ISO 8601 date"),
         ("id: ../secret\n", "a.md.meta.yaml:1: field 'id': '../secret' holds"),

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ingestion.parse_quality import class_rows
+from ingestion.parse_quality import class_rows, stratum_rows
 from rag_eval_assets.report import page
 from rag_eval_assets.settings import Transcripts
 from rag_eval_assets.tables import STAGES, TABLES
@@ -201,7 +201,14 @@ def _parse_quality() -> dict[str | None, list[Row]]:
     found["pymupdf"].append(make_row("parse_quality", **missing, status="failed", reason="corrupt"))
     gone = missing | {"metric": "parsed", "value": 0.0, "errors": 1, "units": 1, "status": "scored"}
     found["pymupdf"].append(make_row("parse_quality", **gone))
-    return {parser: [*rows, *class_rows(rows, Transcripts().model_dump())] for parser, rows in found.items()}
+    policy_in_force = Transcripts().model_dump()
+    for row in (row for rows in found.values() for row in rows if row["doc_class"] == "scan"):
+        row["stratum"] = "photo"
+    made = {}
+    for parser, rows in found.items():
+        figures = [*class_rows(rows, policy_in_force), *stratum_rows(rows, policy_in_force, {"photo"})]
+        made[parser] = [row | {"dpi": 200 if parser == "ocr" else None} for row in [*rows, *figures]]
+    return made
 
 
 def _questions_and_answers() -> Tables:

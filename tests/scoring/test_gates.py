@@ -163,7 +163,10 @@ def quality(metric: str, documents: dict[str, float | None], **figure: Any) -> p
         complete("parse_quality", scope="document", doc_id=d, value=v, status="failed" if v is None else "scored", **shared)
         for d, v in documents.items()
     ]
-    return table("parse_quality", [*rows, complete("parse_quality", scope="class", doc_id="", status="scored", **shared, **figure)])
+    rows.append(complete("parse_quality", scope="class", doc_id="", status="scored", **shared, **figure))
+    # A stratum's figure, which no class's gate reads.
+    rows.append(complete("parse_quality", scope="stratum", doc_id="", status="scored", **shared | {"doc_class": "", "value": 1.0}))
+    return table("parse_quality", rows)
 
 
 def test_a_class_over_its_ceiling_fails_with_its_worst_pages_and_lost_evidence_named() -> None:
