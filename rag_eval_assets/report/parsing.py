@@ -113,8 +113,7 @@ def _strata(by_parser: Mapping[str, Rows]) -> Values:
 def _stratum_cell(row: Row | None) -> Values:
     if row is None or row["status"] != SCORED:
         return {"value": formats.DASH, "about": _SHORT.get(row["reason"], reason(row["reason"])) if row else "not measured"}
-    about = f"{_interval(row)}, {formats.plural(row['documents'], 'document')}"
-    return {"value": formats.percent(row["value"]), "about": about}
+    return {"value": formats.percent(row["value"]), "about": f"{_interval(row)}, {formats.plural(row['documents'] or 0, 'document')}"}
 
 
 def _interval(row: Row | None) -> str:

@@ -410,8 +410,8 @@ def test_the_identity_of_the_templates_changes_with_any_of_their_texts(tmp_path:
     assert page.template_identity() != before
 
 
-def test_strata_stand_beside_parsers_with_the_empty_ones_shown_empty(undrawn: None, evaluation: Tables) -> None:
-    said = words(evaluation)
+def test_strata_stand_beside_parsers_with_the_empty_ones_shown_empty(undrawn: None, sample: Tables) -> None:
+    said = words(sample)
     at = said.index("Character error rate by stratum and parser", said.index("Parse quality by class and parser"))
     shown = said[at : said.index("Parts of documents") if "Parts of documents" in said else at + 3000]
     assert "pages read as pictures are drawn at 200 dpi" in shown
