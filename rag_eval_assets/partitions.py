@@ -7,67 +7,60 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
+
+from ingestion.chunking import STRATEGIES, Chunking
 
 if TYPE_CHECKING:
     from rag_eval_assets.settings import ChunkGrid
 
-_KEY = re.compile(r"^(?P<strategy>[a-z][a-z_]*)(?:-(?P<size>\d+))?(?:-o(?P<overlap>\d+))?$")
+_KEY = re.compile(
+    r"^(?P<strategy>[a-z][a-z_]*)(?:-(?P<size>\d+))?(?:-o(?P<overlap>\d+))?(?:-p(?P<parent>\d+))?"
+    r"(?:-q(?P<percentile>\d+)-(?P<embedder>[a-z0-9][a-z0-9_.-]*))?$"
+)
+_FORM = "strategy[-size][-ooverlap][-pparent][-qpercentile-embedder], such as recursive-512-o64"
 
 
-@dataclass(frozen=True, order=True)
-class Chunking:
-    """Parameters of one chunking. `size` and `overlap` are tokens of the tokenizer in settings; 0 where they mean nothing."""
-
-    strategy: str
-    size: int = 0
-    overlap: int = 0
-
-    @property
-    def key(self) -> str:
-        from ingestion.chunking import STRATEGIES
-
-        strategy = STRATEGIES[self.strategy]
-        parts = [self.strategy]
-        if strategy.sized:
-            parts.append(str(self.size))
-        if strategy.overlaps:
-            parts.append(f"o{self.overlap}")
-        return "-".join(parts)
+def chunking_key(chunking: Chunking) -> str:
+    """The partition key of a chunking: its strategy and the parameters that the strategy takes."""
+    strategy = STRATEGIES[chunking.strategy]
+    parts = [chunking.strategy]
+    if strategy.sized:
+        parts.append(str(chunking.size))
+    if strategy.overlaps:
+        parts.append(f"o{chunking.overlap}")
+    if strategy.parents:
+        parts.append(f"p{chunking.parent}")
+    if strategy.embeds:
+        parts += [f"q{chunking.percentile}", chunking.embedder]
+    return "-".join(parts)
 
 
 def parse_chunking(key: str) -> Chunking:
     """The parameters behind a chunking key; ValueError names the key and the form wanted."""
     found = _KEY.match(key)
     if not found:
-        raise ValueError(f"chunking key {key!r} is not of the form strategy[-size][-ooverlap], such as recursive-512-o64")
-    return Chunking(found["strategy"], int(found["size"] or 0), int(found["overlap"] or 0))
+        raise ValueError(f"chunking key {key!r} is not of the form {_FORM}")
+    numbers = {name: int(found[name] or 0) for name in ("size", "overlap", "parent", "percentile")}
+    return Chunking(found["strategy"], **numbers, embedder=found["embedder"] or "")
 
 
 def chunkings(grids: Iterable[ChunkGrid]) -> list[Chunking]:
     """Every chunking of the grids, most chunks first so that a backfill's last wave is short. Raises ValueError."""
-    from ingestion.chunking import STRATEGIES
-
     found: list[Chunking] = []
     for grid in grids:
-        strategy = STRATEGIES.get(grid.strategy)
-        if strategy is None:
-            raise ValueError(f"chunkings: no strategy {grid.strategy!r}; known: {', '.join(sorted(STRATEGIES))}")
-        if strategy.sized != bool(grid.size):
-            raise ValueError(f"chunkings: strategy {grid.strategy!r} {'needs' if strategy.sized else 'takes no'} size")
-        if grid.overlap and not strategy.overlaps:
-            raise ValueError(f"chunkings: strategy {grid.strategy!r} takes no overlap")
-        for size in grid.size or (0,):
-            for overlap in grid.overlap or (0,):
-                if strategy.sized and (size < 8 or not 0 <= overlap < size):
-                    raise ValueError(f"chunkings: {grid.strategy} size {size} overlap {overlap}: size at least 8, overlap below size")
-                found.append(Chunking(grid.strategy, size, overlap))
-    doubled = sorted({c.key for c in found if found.count(c) > 1})
+        axes = (grid.size, grid.overlap, grid.parent, grid.percentile)
+        for size, overlap, parent, percentile in product(*(axis or (0,) for axis in axes)):
+            chunking = Chunking(grid.strategy, size, overlap, parent, percentile, grid.embedder or "")
+            if problem := chunking.problem():
+                raise ValueError(f"chunkings: {problem}")
+            found.append(chunking)
+    doubled = sorted({chunking_key(c) for c in found if found.count(c) > 1})
     if doubled:
         raise ValueError(f"chunkings: {', '.join(doubled)} stands more than once")
-    return sorted(found, key=lambda c: (c.size - c.overlap if c.size else 1 << 30, c.strategy, c.overlap))
+    return sorted(found, key=lambda c: (c.size - c.overlap if c.size else 1 << 30, c))
 
 
 def chunking_keys(grids: Iterable[ChunkGrid]) -> list[str]:
-    return [chunking.key for chunking in chunkings(grids)]
+    return [chunking_key(chunking) for chunking in chunkings(grids)]

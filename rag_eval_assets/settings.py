@@ -155,13 +155,18 @@ class Transcripts(Strict):
 
 
 class ChunkGrid(Strict):
-    """One line of the sweep: the product of its sizes and overlaps."""
+    """One line of the sweep: the product of its sizes, overlaps, parents and percentiles."""
 
     strategy: Name
-    size: tuple[int, ...] = ()
-    overlap: tuple[int, ...] = Field((), description="Overlap in tokens.")
+    size: tuple[int, ...] = Field((), description="Largest size in tokens.")
+    overlap: tuple[int, ...] = Field((), description="Overlap in tokens; of strategy sentence, whole sentences that fit in them.")
+    parent: tuple[int, ...] = Field((), description="Strategy parent_child: size in tokens of what is delivered.")
+    percentile: tuple[int, ...] = Field(
+        (), description="Strategy semantic: a break is where the distance of neighbouring sentences is over this percentile, 1 to 99."
+    )
+    embedder: Name | None = Field(None, description="Strategy semantic: the embedder that measures distance.")
 
-    @field_validator("size", "overlap", mode="before")
+    @field_validator("size", "overlap", "parent", "percentile", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, int) else value

@@ -45,6 +45,8 @@ def unresolved(settings: Settings) -> Iterator[Problem]:
     from rag_eval_assets.partitions import chunking_keys
 
     keys = chunking_keys(settings.chunkings)
+    for number, grid in enumerate(settings.chunkings):
+        yield from _unknown(("chunkings", number, "embedder"), "embedder", filter(None, [grid.embedder]), settings.embedders)
     yield from _parsers(settings)
     for name, retriever in settings.retrievers.items():
         yield from ((("retrievers", name, *where), text) for where, text in _retriever(retriever, settings, keys))

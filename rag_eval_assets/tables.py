@@ -477,6 +477,9 @@ _table("chunks", "chunks", "a chunk", ("doc_id", "ordinal"), [
     col("tokens", i32, "Tokens of the named tokenizer."),
     col("section_path", strings, "Headings above the chunk's first element."),
     col("page", i32, "Page of the chunk's first element.", null=True),
+    col("parent_start", i32, "Start of the parent, which is delivered where this chunk is found; null for a chunk without.", null=True),
+    col("parent_end", i32, "End of the parent.", null=True),
+    col("parent_tokens", i32, "Tokens of the parent.", null=True),
     WORK_KEY,
 ], "chunking")
 
@@ -547,12 +550,12 @@ _table("retrieval_runs", "retrieval", "a ranked hit, or a typed failure", ("ques
     col("parameters", string, "All that shaped this ranking as canonical JSON: analyser, index, lanes, weights with what they were tuned "
         "on, reranker with device, batch and depth."),
     col("rank", i32, "Rank from 1; 0 on the one row of an empty or failed ranking."),
-    col("chunk_id", string, "Chunk found.", null=True),
+    col("chunk_id", string, "Chunk found; of a parent, delivered once, its best ranked chunk.", null=True),
     col("text_sha256", string, "SHA-256 of the chunk's text.", null=True),
     col("doc_id", string, "Document of the chunk.", null=True),
-    col("start", i32, "Start of the chunk.", null=True),
-    col("end", i32, "End of the chunk.", null=True),
-    col("tokens", i32, "Tokens of the chunk.", null=True),
+    col("start", i32, "Start of what is delivered: the chunk, or its parent where it has one.", null=True),
+    col("end", i32, "End of what is delivered.", null=True),
+    col("tokens", i32, "Tokens of what is delivered.", null=True),
     col("score", f64, "Score as ranked; ties by chunk id descending. Null below the depth that was reranked, and where "
         "a run file gives none.", null=True),
     *CONTENT, DETAIL, SECONDS, WORK_KEY,

@@ -66,7 +66,7 @@ def test_the_sample_folder_and_the_repository_agree(tmp_path: Path) -> None:
         ("depth: 10", "depth: 10\n    top_k: 11", "12: systems.first: top_k 11 is over depth 10"),
         ("kind: bm25}", "kind: bm52}", "9: retrievers.bm25.kind: Input should be 'bm25', 'rm3', 'dense', 'run_file', 'rrf', 'weighted', 'convex' or 'rerank'"),
         ("kind: bm25}", "kind: rrf}", "9: retrievers.bm25: 'of' names the retrievers, each once, that kind rrf builds on"),
-        ("{strategy: whole}", "{strategy: whole, pages: 2}", "7: chunkings.1.pages: no such setting; known: strategy, size, overlap"),
+        ("{strategy: whole}", "{strategy: whole, pages: 2}", "7: chunkings.1.pages: no such setting; known: strategy, size, overlap, parent, percentile, embedder"),
         ("{strategy: whole}", "{strategy: [whole]}", "7: chunkings.1.strategy: Input should be a valid string"),
         ("classes: [text]", "classes: []", "2: parsers.text.classes: Tuple should have at least 1 item"),
         ("parsers:", "colour: red\nparsers:", "1: colour: no such setting; known: name, "),
@@ -129,7 +129,7 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, old: str, new: str, 
         (
             "strategy: whole",
             "strategy: holistic",
-            "5: chunkings: no strategy 'holistic'; known: page, recursive, structural, whole, window",
+            "5: chunkings: no strategy 'holistic'; known: page, parent_child, recursive, semantic, sentence, structural, whole, window",
         ),
     ],
 )

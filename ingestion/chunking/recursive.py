@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ def text_levels(text: str, budget: Budget) -> list[Boundaries]:
         return lambda start, end: [m.end() for m in pattern.finditer(text, start, end) if start < m.end() < end]
 
     return [*map(matches, _SEPARATORS.values()), budget.starts_between]
+
+
+def within(places: Sequence[int]) -> Boundaries:
+    """A level that may cut at the given characters, ascending."""
+    return lambda start, end: list(places[bisect_right(places, start) : bisect_left(places, end)])
 
 
 def split(budget: Budget, start: int, end: int, levels: Sequence[Boundaries], size: int, overlap: int = 0) -> list[tuple[int, int]]:
@@ -76,12 +81,17 @@ def _pack(budget: Budget, edges: list[int], size: int, overlap: int) -> list[tup
 def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, size: int, overlap: int) -> list[tuple[int, int]]:
     """Spans of at most `size` tokens without white space at their ends; neighbours share at most `overlap` tokens."""
     budget = Budget(tokens, len(text))
-    spans: list[tuple[int, int]] = []
-    for span in split(budget, 0, len(text), text_levels(text, budget), size, overlap):
+    return tidied(text, split(budget, 0, len(text), text_levels(text, budget), size, overlap))
+
+
+def tidied(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans without white space at their ends, empty ones and one of two that holds the other left out."""
+    found: list[tuple[int, int]] = []
+    for span in spans:
         start, end = trimmed(text, *span)
         # Where the overlap, or all that is new, was white space, one of two neighbours holds the other.
-        if spans and start == spans[-1][0]:
-            spans.pop()
-        if start < end and (not spans or end > spans[-1][1]):
-            spans.append((start, end))
-    return spans
+        if found and start == found[-1][0]:
+            found.pop()
+        if start < end and (not found or end > found[-1][1]):
+            found.append((start, end))
+    return found

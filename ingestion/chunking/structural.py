@@ -6,7 +6,6 @@ too large (`recursive` does that: a table by its rows, a list by its items, a te
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingestion.chunking.budget import Budget, trimmed
-from ingestion.chunking.recursive import Boundaries, split, text_levels
+from ingestion.chunking.recursive import Boundaries, split, text_levels, within
 
 HEADING, LIST_ITEM, TABLE = "Title", "ListItem", "Table"
 
@@ -76,11 +75,6 @@ def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, 
     structural chunk repeats nothing.
     """
     budget = Budget(tokens, len(text))
-    block_starts = _block_starts(elements, budget, size)
-
-    def blocks(start: int, end: int) -> list[int]:
-        return block_starts[bisect_right(block_starts, start) : bisect_left(block_starts, end)]
-
     groups: list[_Section] = []
     for section in _sections(text, elements):
         if groups:
@@ -96,6 +90,6 @@ def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, 
     def beside_heading(level: Boundaries) -> Boundaries:
         return lambda start, end: [edge for edge in level(start, end) if edge not in announced]
 
-    levels = [blocks, *map(beside_heading, text_levels(text, budget))]
+    levels = [within(_block_starts(elements, budget, size)), *map(beside_heading, text_levels(text, budget))]
     spans = (trimmed(text, *span) for group in groups for span in split(budget, group.start, group.end, levels, size))
     return [(start, end) for start, end in spans if start < end]

@@ -58,15 +58,15 @@ def system_specs(step: Step) -> Product:
     "system_specs",
     "golden_questions",
     "retrieval_runs",
-    "chunks",
+    "unique_documents",
     kinds=["python"],
-    columns={"golden_questions": ("question_id", "split"), "chunks": ("chunk_id", "text"), "system_specs": RETRIEVAL_PART},
+    columns={"golden_questions": ("question_id", "split"), "unique_documents": ("doc_id", "text"), "system_specs": RETRIEVAL_PART},
 )
 def system_retrievals(
-    step: Step, system_specs: pa.Table, golden_questions: pa.Table, retrieval_runs: pa.Table, chunks: pa.Table
+    step: Step, system_specs: pa.Table, golden_questions: pa.Table, retrieval_runs: pa.Table, unique_documents: pa.Table
 ) -> Product:
     """The ranking this system works from, for every question, at its depth."""
-    text = dict(zip(chunks["chunk_id"].to_pylist(), chunks["text"].to_pylist(), strict=True))
+    text = dict(zip(unique_documents["doc_id"].to_pylist(), unique_documents["text"].to_pylist(), strict=True))
     spec = system_specs.to_pylist()[0]
     return Product(rankings.system_rankings(spec, golden_questions.to_pylist(), retrieval_runs, text))
 

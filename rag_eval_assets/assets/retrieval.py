@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.assets._rows import with_column
 from rag_eval_assets.assets.corpus import scan_corpus
-from rag_eval_assets.assets.index import embedders_of, open_embedder, vectors
+from rag_eval_assets.assets.index import embedders_of, open_embedder, uncut, vectors
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures
@@ -32,6 +32,9 @@ from rag_eval_assets.scoring.relevance import read_labels
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import SourceTree, digest, library_version, work_key
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE
+
+IDENTITY = ["chunk_id", "text_sha256", "tokens", "parent_start", "parent_end", "parent_tokens"]
+"""What of a chunk shapes a ranking."""
 
 PREDICATES = (*filters.FILTER_COLUMNS, "fields")
 ASKED = ("question_id", "text", "split", "language", "entitlement", "filter")
@@ -113,7 +116,7 @@ def retrieval_runs(
     questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == runs.TUNED_ON]
     gold = _gold(retrievers, questions, golden_evidence)
     imported = _imported(imported_runs)
-    text = digest(chunks.select(["chunk_id", "text_sha256", "tokens"]).to_pydict(), documents)
+    text = digest(chunks.select(IDENTITY).to_pydict(), documents)
     asked = {q["question_id"]: {name: q[name] for name in ASKED} for q in questions}
     tuning = [q for q in asked.values() if q["split"] == runs.TUNED_ON]
     index = {"dense": digest(text, chunk_embeddings["work_key"].to_pylist()), "convex": digest(text, gold, tuning if gold else [])}
@@ -142,6 +145,7 @@ def retrieval_runs(
         imported=imported,
         gold=gold,
         rerankers=lambda name: _reranker(step.settings, name),
+        unavailable=uncut(step),
         on_done=step.progress,
     )
     units = zip(made["retriever"].to_pylist(), made["question_id"].to_pylist(), strict=True)

@@ -6,6 +6,7 @@ What belongs here: taking one system's view of `retrieval_runs`. What does not: 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -21,12 +22,12 @@ Row = Mapping[str, Any]
 _HIT = ("chunk_id", "doc_id", "start", "end", "text", "text_sha256", "tokens", "score")
 
 
-def system_rankings(spec: Row, questions: list[dict[str, Any]], runs: pa.Table, chunk_text: Mapping[str, str]) -> list[dict[str, Any]]:
+def system_rankings(spec: Row, questions: list[dict[str, Any]], runs: pa.Table, documents: Mapping[str, str]) -> list[dict[str, Any]]:
     """Rows of system_retrievals: hits of `spec["retriever"]` at ranks up to `spec["depth"]`, by question and rank.
 
     Every question has a row: a failed or empty ranking keeps its row of rank 0, a question without rows is missing, and a ranking
-    that names a chunk twice or scores it with NaN or infinity is failed. `chunk_text` holds texts by chunk id; KeyError names a chunk
-    that it lacks.
+    that names a chunk twice or scores it with NaN or infinity is failed. `documents` holds canonical texts by document, of which a
+    passage is a span; KeyError names a document that it lacks.
     """
     inside = pc.and_(pc.equal(runs["retriever"], spec["retriever"]), pc.less_equal(runs["rank"], spec["depth"]))
     columns = [c for c in runs.column_names if c not in ("work_key", "seconds", "split", "retriever")]
@@ -41,9 +42,13 @@ def system_rankings(spec: Row, questions: list[dict[str, Any]], runs: pa.Table, 
             rows.append(_row(question, 0, None, *fault))
             continue
         for hit in hits:
-            text = chunk_text[hit["chunk_id"]] if hit["rank"] > 0 else None
-            rows.append(_row(question, hit["rank"], {**hit, "text": text}, hit["status"], hit["reason"], hit["detail"]))
+            passage = _passage(documents[hit["doc_id"]][hit["start"] : hit["end"]]) if hit["rank"] > 0 else {"text": None}
+            rows.append(_row(question, hit["rank"], {**hit, **passage}, hit["status"], hit["reason"], hit["detail"]))
     return rows
+
+
+def _passage(text: str) -> dict[str, str]:
+    return {"text": text, "text_sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
 
 
 def _fault(hits: list[Row]) -> tuple[str, str, str | None] | None:

@@ -96,8 +96,9 @@ class Combiner:
                 return NoRanking(FAILED, "duplicate_ids", str(error))
             except ValueError as error:
                 return NoRanking(FAILED, "non_finite_score", str(error))
+            best = self.corpus.passages.best([hits.positions for hits in lanes])
             return Hits(
-                np.array([self.corpus.position[chunk] for chunk, _ in fused], dtype=np.int64),
+                np.array([best[self.corpus.position[chunk]] for chunk, _ in fused], dtype=np.int64),
                 np.array([score for _, score in fused], dtype=np.float32),
                 seconds=time.perf_counter() - started,
             )
@@ -105,8 +106,8 @@ class Combiner:
         return one
 
     def _scored(self, hits: Hits) -> list[tuple[str, float]]:
-        ids = self.corpus.ids
-        return [(ids[at], float(score)) for at, score in zip(hits.positions, hits.scores, strict=True)]
+        ids, passages = self.corpus.ids, self.corpus.passages.of[hits.positions]
+        return [(ids[at], float(score)) for at, score in zip(passages, hits.scores, strict=True)]
 
     def _tuned(self, parameters: Mapping[str, Any], found: Mapping[str, Mapping[str, Outcome]]) -> Tuned:
         whole = {q: [hits for hits in own.values() if isinstance(hits, Hits)] for q, own in found.items()}

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.retrieval.filters import entitled, passes, predicate
 from rag_eval_assets.retrieval.ordering import Mask
+from rag_eval_assets.retrieval.passages import Passages
 
 Row = Mapping[str, Any]
 
@@ -26,6 +27,7 @@ class Corpus:
         self.table = chunks.take(pc.sort_indices(chunks, sort_keys=[("chunk_id", "ascending")])).combine_chunks()
         self.ids: list[str] = self.table["chunk_id"].to_pylist()
         self.position: dict[str, int] = unique({chunk: at for at, chunk in enumerate(self.ids)}, len(self.ids), "two chunks have one id")
+        self.passages = Passages(self.table)
         self.documents = documents
         number = unique({row["doc_id"]: at for at, row in enumerate(documents)}, len(documents), "two documents have one id")
         owners = self.table["doc_id"].to_pylist()

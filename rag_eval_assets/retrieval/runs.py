@@ -25,6 +25,7 @@ from rag_eval_assets.retrieval.corpus import Corpus, Row, unique
 from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors
 from rag_eval_assets.retrieval.expansion import rm3
 from rag_eval_assets.retrieval.ordering import Hits, NoRanking, Outcome
+from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, TABLES
 
 if TYPE_CHECKING:
@@ -74,18 +75,20 @@ def run_retrievers(
     imported: Mapping[tuple[str, str], Imported] | None = None,
     gold: Mapping[str, Mapping[str, int]] | None = None,
     rerankers: LoadReranker | None = None,
+    unavailable: str | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Rankings of exactly the pairs in `todo` (retriever to question ids), in the schema `SCHEMA`, in the table's order.
 
     `questions`, `chunks`, `embeddings` and `documents` are rows of golden_questions, chunks, chunk_embeddings and
     unique_documents. A ranking holds at most `depth` chunks that the question's caller may read and its filter lets through,
-    both applied before ranking. Ties: score as float32 descending, then chunk id descending. `known` holds rankings made
+    both applied before ranking; a parent stands once for its chunks, at the best of them. Ties: score as float32 descending, then
+    chunk id descending. `known` holds rankings made
     before, read where a fusion needs a lane that is not in `todo`. `embed_queries(embedder, texts)` gives unit vectors, or None
     where the embedder is not there. `threads` bounds the graph searches; matrix products use the threads of NumPy's BLAS. `terms`
     keeps the analysed chunks for the next call. `imported` holds the rankings of retrievers of kind run_file by (retriever, question).
     `gold` are grades by document of the questions that a convex fusion may be tuned on; `rerankers(name)` opens a reranker, or says
-    why there is none.
+    why there is none. `unavailable` is the reason why there are no chunks to search, which then every pair has for its own.
 
     A retriever is a search (bm25, rm3, dense, run_file), a fusion of searches (rrf, weighted, convex), or a reranking of either.
     `parameters` says on every row what shaped the ranking, tuned weights included.
@@ -113,7 +116,9 @@ def run_retrievers(
             spec = by_name[name]
             if spec.kind not in stage:
                 continue
-            if stage is SEARCHES:
+            if unavailable:
+                outcomes[name], told = dict.fromkeys(ids, NoRanking(NOT_APPLICABLE, unavailable)), dict(spec.parameters)
+            elif stage is SEARCHES:
                 outcomes[name], told = lanes.run(spec, ids), dict(spec.parameters)
             else:
                 outcomes[name], told = combiner.run(spec.kind, spec.parameters, ids, outcomes)
@@ -162,12 +167,11 @@ class _Lanes:
         queries = analyse([question["text"] for question in asked], [question["language"] for question in asked], analyser)
         index = Bm25Index(self._terms[analyser], k1=base["k1"], b=base["b"])
         outcomes: dict[str, Outcome] = {}
+        depth = self.corpus.passages.depth(self.depth)
         for question, query in zip(asked, queries, strict=True):
             mask = self.corpus.mask(question)
-            if spec.kind == "rm3":
-                outcomes[question["question_id"]] = rm3(index, query, mask, self.depth, spec.parameters)
-            else:
-                outcomes[question["question_id"]] = index.search(query, mask, self.depth)
+            hits = rm3(index, query, mask, depth, spec.parameters) if spec.kind == "rm3" else index.search(query, mask, depth)
+            outcomes[question["question_id"]] = self.corpus.passages.once(hits, self.depth)
             self.progress.add()
         return outcomes
 
@@ -198,7 +202,7 @@ class _Lanes:
             # The filter is the user's own wish, and this ranking was made elsewhere: it is scored as it stands.
             detail = f"{int((~passing[found]).sum())} hits outside the question's filter"
         scores = np.array([positions[int(at)] for at in found], dtype=np.float32)
-        return Hits(found[: self.depth], scores[: self.depth], detail)
+        return self.corpus.passages.once(Hits(found, scores, detail), self.depth)
 
     def _dense(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
         embedder = spec.parameters["embedder"]
@@ -236,18 +240,20 @@ class _Lanes:
 
         def in_corpus(hits: Hits) -> Hits:
             detail = "; ".join(part for part in (hits.detail, note) if part) or None
-            return Hits(positions[hits.positions], hits.scores, detail, hits.seconds)
+            found = Hits(positions[hits.positions], hits.scores, detail, hits.seconds)
+            return self.corpus.passages.once(found, self.depth)
 
+        depth = self.corpus.passages.depth(self.depth)
         masks = (self.corpus.mask(self.questions[i]) for i in queries)
         eligible = [None if mask is None else mask[positions] for mask in masks]
         if spec.parameters["index"] == "hnsw" and len(positions):
             graph = HnswIndex(vectors, m=spec.parameters["m"], ef_construction=spec.parameters["ef_construction"])
-            search = partial(graph.search, depth=self.depth, ef_search=spec.parameters["ef_search"])
+            search = partial(graph.search, depth=depth, ef_search=spec.parameters["ef_search"])
             # faiss lets go of the interpreter while it searches, and map keeps the order of the questions.
             with ThreadPoolExecutor(self.threads) as pool:
                 yield from zip(queries, map(in_corpus, pool.map(search, queries.values(), eligible)), strict=True)
         else:
-            found = ExactIndex(vectors).search(np.stack(list(queries.values())), eligible, self.depth)
+            found = ExactIndex(vectors).search(np.stack(list(queries.values())), eligible, depth)
             for i, hits in zip(queries, found, strict=True):
                 yield i, in_corpus(hits)
 
@@ -332,7 +338,7 @@ def _rows(
         columns["seconds"] += [seconds] * count
         positions.append(at)
     taken = np.concatenate(positions) if positions else np.empty(0, dtype=np.int64)
-    found_chunks = corpus.table.select(list(_CHUNK_COLUMNS)).take(pa.array(taken, mask=taken < 0))
+    found_chunks = delivered(corpus.table).select(list(_CHUNK_COLUMNS)).take(pa.array(taken, mask=taken < 0))
     arrays = [
         found_chunks[column.name].cast(column.type) if column.name in _CHUNK_COLUMNS else pa.array(columns[column.name], column.type)
         for column in SCHEMA

@@ -13,16 +13,18 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingestion.evidence import covered, merge_spans
-from ingestion.rates import clopper_pearson
+from ingestion.evidence import covered, locate, merge_spans
+from ingestion.rates import clopper_pearson, pooled_rate
+from ingestion.sentences import sentence_starts
 from rag_eval_assets.scoring.intervals import bounded_mean
 from rag_eval_assets.tables import NOT_APPLICABLE, OK, SCORED
 
@@ -31,7 +33,16 @@ Span = tuple[int, int]
 Places = Mapping[str, Sequence[Span]]
 """Spans by document."""
 
-_SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u2019\u201d\u00bb)\]]*+(?=\s)|[\u3002\uff01\uff1f]|\n(?=[^\S\n]*\n)")
+MEASURES = (
+    "ancestry_path", "character_precision", "character_recall", "chunks_needed", "coherence", "cut_agreement", "cuts_sensible",
+    "duplicated_text", "evidence_whole", "iou", "lists_cut", "numbered_sections_cut", "parent_document", "parent_section",
+    "precision_omega", "repeated_chunks", "sentences_cut", "tables_cut", "tokens_p5", "tokens_p50", "tokens_p95", "traceable", "truncated",
+)  # fmt: skip
+"""Every measure, by name."""
+
+PATH_STEP = " > "
+"""Parts one heading of a labelled path from the next."""
+
 _ROW_END = re.compile(r"\n")
 _NUMBERED_HEADING = re.compile(r"(?:\u00a7\s*)?\d+(?:\.\d+)*[.)]?\s+\S")
 _NUMBERED_CLAUSE = re.compile(r"\d+(?:\.\d+)+[.)]?\s+\S")
@@ -59,6 +70,12 @@ class _Chunks:
         first = bisect_right(self.reach, span[0])
         last = bisect_right(self.starts, span[1] - 1)
         return [chunk for chunk in self.spans[first:last] if chunk[1] > span[0]]
+
+    def end_at(self, position: int, text: str) -> bool:
+        """Whether a chunk ends at `position`, white space apart, and the text goes on."""
+        following = text[position:]
+        gap = len(following) - len(following.lstrip())
+        return gap < len(following) and any(position <= end <= position + gap for _, end in self.spans)
 
     def holds_whole(self, span: Span) -> bool:
         """Whether one chunk holds all of `span`."""
@@ -106,37 +123,89 @@ class _Document:
     def sha256(self, start: int, end: int) -> str:
         return hashlib.sha256(self.text[start:end].encode("utf-8", "surrogatepass")).hexdigest()
 
+    @cached_property
+    def sentences(self) -> _SentenceEdges:
+        return _SentenceEdges(self)
+
+    @cached_property
+    def structures(self) -> dict[str, list[Span]]:
+        return _structures(self)
+
+    def may_end(self, position: int) -> bool:
+        """Whether a chunk may end here and the next begin without cutting a table, list, numbered section or sentence."""
+        inside = any(start < position < end for spans in self.structures.values() for start, end in spans)
+        return not inside and self.sentences.ends_at(position)
+
+    def path_of(self, row: Row) -> list[str]:
+        """Headings over a chunk: those its row carries, with the headings it begins with."""
+        leading = [e for e in self.elements if e["end"] > row["start"] and e["start"] < row["end"]]
+        text = next((e for e in leading if e["category"] != "Title"), None)
+        if text is None or not leading or leading[0] is text:
+            return list(row["section_path"]) if text is not None else self.section(row["end"] - 1)
+        return list(text["heading_path"] or ())
+
     def first_element(self, start: int) -> Mapping[str, Any] | None:
         """The element at `start`, or the next one; the last where none follows."""
         return self.elements[min(bisect_right(self.ends, start), len(self.elements) - 1)] if self.elements else None
 
 
-def chunk_quality(chunks: pa.Table, embeddings: pa.Table | None, documents: list[Row], evidence: list[Row]) -> list[Row]:
+def chunk_quality(
+    chunks: pa.Table,
+    embeddings: pa.Table | None,
+    documents: list[Row],
+    evidence: list[Row],
+    labels: list[Row] | None = None,
+    *,
+    unavailable: str | None = None,
+) -> list[Row]:
     """Rows of `chunk_quality`, sorted by measure and scope.
 
     `chunks` and `embeddings` are tables of one chunking, `documents` rows of `unique_documents`, `evidence` rows of
-    `golden_evidence`. Lengths are characters of the canonical text, overlap counts once. Measures of evidence
-    (`precision_omega`, `iou`, `character_recall`, `chunks_needed`) are means over questions with located evidence, of every split;
-    of a group's alternatives the one counts that this chunking serves most precisely. Without located evidence they are
-    not_applicable. Cuts and traceability count every table, list, numbered section and chunk there is, so they carry no
-    interval.
+    `golden_evidence`, `labels` rows of `quality_labels`. Lengths are characters of the canonical text, overlap counts once.
+
+    - `precision_omega`, `iou`, `character_precision`, `character_recall`, `chunks_needed`: means over questions with located
+      evidence, of every split; of a group's alternatives the one counts that this chunking serves most precisely. All but the
+      first are those of the fewest chunks that hold what can be had. `evidence_whole`: located quotations that one chunk holds.
+    - `tables_cut`, `lists_cut`, `numbered_sections_cut`: those that no chunk holds whole; `sentences_cut`: chunks that begin or
+      end inside a sentence. `cuts_sensible` and `cut_agreement`: labels of kind cut (see `_labelled_cuts`).
+    - `traceable`: chunks whose document, span, page and section lead back to the source. `parent_document`, `parent_section`,
+      `ancestry_path`: the chunks at labels of kind heading_path (see `_labelled_paths`).
+    - `duplicated_text`, `repeated_chunks`, `tokens_p5` to `tokens_p95`; by embedder `coherence` and `truncated`.
+
+    What is delivered counts, so where chunks have parents, evidence, cuts and duplicated text are measured on these; the rest is
+    measured on the chunks that are searched. Shares over a whole corpus have intervals with documents as the independent units, labels
+    and quotations are counted one by one (exact binomial), percentiles have those of their order statistics; `chunks_needed`
+    knows no upper bound and has none. Where documents could not be cut, `unavailable` is the reason, and every measure has it.
     """
+    if unavailable:
+        return [_row(name, None, reason=unavailable) for name in MEASURES]
     columns = ["chunk_id", "doc_id", "ordinal", "start", "end", "text_sha256", "tokens", "section_path", "page"]
     cut = chunks.sort_by([("doc_id", "ascending"), ("ordinal", "ascending")])
-    rows = cut.select(columns).to_pylist()
-    spans: defaultdict[str, list[Span]] = defaultdict(list)
+    rows = cut.select([*columns, "parent_start", "parent_end"]).to_pylist()
+    spans: defaultdict[str, set[Span]] = defaultdict(set)
     for row in rows:
-        spans[row["doc_id"]].append((row["start"], row["end"]))
+        spans[row["doc_id"]].add(_delivered(row))
     index = defaultdict(lambda: _Chunks.of(()), {doc_id: _Chunks.of(found) for doc_id, found in spans.items()})
     known = {row["doc_id"]: _Document.of(row) for row in documents}
+    judged: defaultdict[str, list[Row]] = defaultdict(list)
+    for label in sorted(labels or (), key=lambda row: row["label_id"]):
+        judged[label["kind"]].append(label)
     measures = [
         *_of_evidence(index, evidence),
         *_cuts(index, known),
+        *_labelled_cuts(index, known, judged["cut"]),
         _traceable(rows, known),
-        *_sizes(rows, index),
+        *_labelled_paths(rows, known, judged["heading_path"]),
+        *_duplicates(rows, index),
+        *_token_lengths(rows),
         *_of_vectors(rows, embeddings, known),
     ]
     return sorted(measures, key=lambda row: (row["measure"], row["scope"]))
+
+
+def _delivered(row: Row) -> Span:
+    """The span of a chunk's parent where it has one, its own otherwise."""
+    return (row["start"], row["end"]) if row["parent_start"] is None else (row["parent_start"], row["parent_end"])
 
 
 def _row(measure: str, value: float | None, *, scope: str = "all", reason: str | None = None, **more: Any) -> Row:
@@ -154,14 +223,38 @@ def _row(measure: str, value: float | None, *, scope: str = "all", reason: str |
     }
 
 
-def _share(measure: str, numerator: int, denominator: int, *, reason: str, interval: bool = False, **more: Any) -> Row:
-    """A share of counted things; not_applicable with `reason` where there are none."""
-    if not denominator:
-        return _row(measure, None, numerator=0.0, denominator=0.0, reason=reason, **more)
-    row = _row(measure, numerator / denominator, numerator=float(numerator), denominator=float(denominator), **more)
-    if interval:
+def _rate(measure: str, numerator: int, denominator: int, *, reason: str, **more: Any) -> Row:
+    """A share of things that are independent of each other, with its exact interval; not_applicable with `reason` where there are none."""
+    row = _counted(measure, numerator, denominator, reason, more)
+    if denominator:
         row["lower"], row["upper"] = clopper_pearson(numerator, denominator)
     return row
+
+
+def _share(measure: str, counts: Mapping[str, tuple[int, int]], *, reason: str = "nothing_to_measure", **more: Any) -> Row:
+    """A share of things that come together in documents, from (counted, of how many) by document, with its interval over these."""
+    numerator, denominator = (sum(pair[part] for pair in counts.values()) for part in (0, 1))
+    row = _counted(measure, numerator, denominator, reason, more)
+    if denominator:
+        pairs = [counts[doc_id] for doc_id in sorted(counts)]
+        _, row["lower"], row["upper"] = pooled_rate([true for true, _ in pairs], [every for _, every in pairs])
+    return row
+
+
+def _counted(measure: str, numerator: int, denominator: int, reason: str, more: Mapping[str, Any]) -> Row:
+    counts: Row = {"numerator": float(numerator), "denominator": float(denominator)}
+    if not denominator:
+        return _row(measure, None, reason=reason, **counts, **more)
+    return _row(measure, numerator / denominator, **counts, **more)
+
+
+def _tally(outcomes: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
+    """(true, all) by document."""
+    found: dict[str, tuple[int, int]] = {}
+    for doc_id, outcome in outcomes:
+        true, every = found.get(doc_id, (0, 0))
+        found[doc_id] = (true + outcome, every + 1)
+    return found
 
 
 # ----------------------------------------------------------------------------------------------------------- evidence
@@ -175,21 +268,21 @@ def _of_evidence(index: Mapping[str, _Chunks], evidence: list[Row]) -> list[Row]
             questions[row["question_id"]][row["group"]].append(place)
     if not questions:
         reason = "not_locatable" if quoted else "no_span_labels"
-        names = ("precision_omega", "iou", "character_recall", "chunks_needed", "evidence_whole")
+        names = ("precision_omega", "iou", "character_precision", "character_recall", "chunks_needed", "evidence_whole")
         return [_row(name, None, reason=reason) for name in names]
 
-    values: dict[str, list[float]] = {"precision_omega": [], "iou": [], "character_recall": [], "chunks_needed": []}
+    values: defaultdict[str, list[float]] = defaultdict(list)
     for groups in questions.values():
         gold: defaultdict[str, list[Span]] = defaultdict(list)
         for alternatives in groups.values():
             doc_id, span = max(alternatives, key=lambda a: _omega(index, {a[0]: [a[1]]})) if len(alternatives) > 1 else alternatives[0]
             gold[doc_id].append(span)
         best = {doc_id: index[doc_id].fewest(spans) for doc_id, spans in gold.items()}
-        held = _shared(gold, best)
-        asked = _length(gold)
+        overlap = overlap_of(best, gold)
         values["precision_omega"].append(_omega(index, gold))
-        values["iou"].append(held / (_length(best) + asked - held))
-        values["character_recall"].append(held / asked)
+        values["iou"].append(overlap.iou)
+        values["character_precision"].append(overlap.precision)
+        values["character_recall"].append(overlap.recall)
         values["chunks_needed"].append(float(sum(map(len, best.values()))))
 
     rows = []
@@ -201,7 +294,7 @@ def _of_evidence(index: Mapping[str, _Chunks], evidence: list[Row]) -> list[Row]
     places = [place for groups in questions.values() for alternatives in groups.values() for place in alternatives]
     whole = sum(index[doc_id].holds_whole(span) for doc_id, span in places)
     lost = f"{quoted - len(places)} quotations were lost before chunking" if quoted > len(places) else None
-    return [*rows, _share("evidence_whole", whole, len(places), interval=True, reason="no_span_labels", detail=lost)]
+    return [*rows, _rate("evidence_whole", whole, len(places), reason="no_span_labels", detail=lost)]
 
 
 def _omega(index: Mapping[str, _Chunks], gold: Places) -> float:
@@ -210,8 +303,24 @@ def _omega(index: Mapping[str, _Chunks], gold: Places) -> float:
     Characters of evidence over those of all chunks that hold any of it, evidence that no chunk holds added below.
     """
     touched = {doc_id: [chunk for span in spans for chunk in index[doc_id].touching(span)] for doc_id, spans in gold.items()}
-    held = _shared(gold, touched)
-    return held / (_length(touched) + _length(gold) - held)
+    return overlap_of(touched, gold).iou
+
+
+class Overlap(NamedTuple):
+    """What delivered spans and evidence share, in characters, each counted once."""
+
+    recall: float
+    precision: float
+    iou: float
+
+
+def overlap_of(delivered: Places, gold: Places) -> Overlap:
+    """Shared characters over those of the evidence, over those delivered, and over those of both (Smith and Troynikov 2024, who call
+    them token-wise). Nothing delivered has precision 0; there must be evidence.
+    """
+    held = _shared(gold, delivered)
+    given, asked = _length(delivered), _length(gold)
+    return Overlap(held / asked, held / given if given else 0.0, held / (given + asked - held))
 
 
 def _length(places: Places) -> int:
@@ -220,20 +329,66 @@ def _length(places: Places) -> int:
 
 def _shared(gold: Places, chunks: Places) -> int:
     """Characters of `gold` that lie in `chunks`."""
-    return sum(covered(span, chunks[doc_id]) for doc_id, spans in gold.items() for span in merge_spans(spans))
+    return sum(covered(span, chunks.get(doc_id, ())) for doc_id, spans in gold.items() for span in merge_spans(spans))
 
 
 # --------------------------------------------------------------------------------------------------------------- cuts
 def _cuts(index: Mapping[str, _Chunks], documents: Mapping[str, _Document]) -> list[Row]:
-    found: dict[str, list[bool]] = {"tables_cut": [], "lists_cut": [], "numbered_sections_cut": [], "sentences_cut": []}
+    found: dict[str, list[tuple[str, bool]]] = {name: [] for name in (*_STRUCTURES, "sentences_cut")}
     for doc_id, document in documents.items():
         chunks = index[doc_id]
-        for measure, spans in _structures(document).items():
-            found[measure] += [not chunks.holds_whole(span) for span in spans]
-        edges = _SentenceEdges(document)
+        for measure, spans in document.structures.items():
+            found[measure] += [(doc_id, not chunks.holds_whole(span)) for span in spans]
         trimmed = (_trimmed(document.text, span) for span in chunks.spans)
-        found["sentences_cut"] += [not (edges.starts_at(start) and edges.ends_at(end)) for start, end in trimmed]
-    return [_share(name, sum(cuts), len(cuts), reason="nothing_to_measure") for name, cuts in found.items()]
+        edges = document.sentences
+        found["sentences_cut"] += [(doc_id, not (edges.starts_at(start) and edges.ends_at(end))) for start, end in trimmed]
+    return [_share(name, _tally(cuts)) for name, cuts in found.items()]
+
+
+def _labelled_cuts(index: Mapping[str, _Chunks], documents: Mapping[str, _Document], labels: Sequence[Row]) -> list[Row]:
+    """Places right after a quotation, of which people said whether a chunk may sensibly end there.
+
+    `cuts_sensible`: of the labelled places where this chunking ends a chunk, those called sensible. `cut_agreement`: of all labelled
+    places, those where the structural check, by which a cut is good that cuts no table, list, numbered section or sentence, says
+    the same. A label whose quotation is not in a document is left out and counted.
+    """
+    sensible: list[bool] = []
+    table: Counter[tuple[bool, bool]] = Counter()
+    unwise: list[str] = []
+    lost = 0
+    for label in labels:
+        document = documents.get(label["doc_id"])
+        place = locate(label["quotation"], document.text) if document else None
+        if document is None or place is None:
+            lost += 1
+            continue
+        said = label["value"] == "yes"
+        table[said, document.may_end(place.end)] += 1
+        if index[label["doc_id"]].end_at(place.end, document.text):
+            sensible.append(said)
+            unwise += [] if said else [f"{label['doc_id']}: {' '.join(label['quotation'].split())[-40:]}"]
+    reason = "no_labels" if not labels else "not_locatable" if lost == len(labels) else "nothing_to_measure"
+    missing = f"{lost} labels could not be located" if lost else None
+    listed = "not sensible: " + "; ".join(unwise[:10]) if unwise else None
+    split = ", ".join(f"{_SAYS[said]} / {_SAYS[check]} {table[said, check]}" for said in (True, False) for check in (True, False))
+    return [
+        _rate("cuts_sensible", sum(sensible), len(sensible), reason=reason, detail=_joined(listed, missing)),
+        _rate(
+            "cut_agreement",
+            table[True, True] + table[False, False],
+            table.total(),
+            reason=reason,
+            detail=_joined(f"people / check: {split}" if table else None, missing),
+        ),
+    ]
+
+
+def _joined(*parts: str | None) -> str | None:
+    return ". ".join(part for part in parts if part) or None
+
+
+_SAYS = {True: "sensible", False: "not sensible"}
+_STRUCTURES = ("tables_cut", "lists_cut", "numbered_sections_cut")
 
 
 def _structures(document: _Document) -> dict[str, list[Span]]:
@@ -292,8 +447,8 @@ class _SentenceEdges:
     def _edges(self, at: int) -> tuple[set[int], set[int]]:
         if at not in self._known:
             first, last, category = self._areas[at]
-            pattern = _ROW_END if category == "Table" else _SENTENCE_END
-            inner = (match.end() for match in pattern.finditer(self._text, first, last))
+            rows = (match.end() for match in _ROW_END.finditer(self._text, first, last))
+            inner = rows if category == "Table" else sentence_starts(self._text, first, last)
             spans = [_trimmed(self._text, span) for span in pairwise([first, *inner, last])]
             self._known[at] = {start for start, _ in spans}, {end for _, end in spans}
         return self._known[at]
@@ -308,15 +463,17 @@ def _trimmed(text: str, span: Span) -> Span:
 # ------------------------------------------------------------------------------------------------------- traceability
 def _traceable(rows: list[Row], documents: Mapping[str, _Document]) -> Row:
     failing: Counter[str] = Counter()
+    resolved: list[tuple[str, bool]] = []
     first: str | None = None
     for row in rows:
         field = _unresolved(row, documents.get(row["doc_id"]))
         if field is not None:
             failing[field] += 1
             first = first or f"{row['chunk_id']} ({field})"
+        resolved.append((row["doc_id"], field is None))
     counts = ", ".join(f"{field} {count}" for field, count in sorted(failing.items()))
     detail = f"not resolved: {counts}; first: {first}" if failing else None
-    return _share("traceable", len(rows) - failing.total(), len(rows), reason="nothing_to_measure", detail=detail)
+    return _share("traceable", _tally(resolved), detail=detail)
 
 
 def _unresolved(row: Row, document: _Document | None) -> str | None:
@@ -335,25 +492,67 @@ def _unresolved(row: Row, document: _Document | None) -> str | None:
     return None
 
 
+def _labelled_paths(rows: list[Row], documents: Mapping[str, _Document], labels: Sequence[Row]) -> list[Row]:
+    """Chunks that hold the beginning of a labelled passage, whose parents equal the labelled ones.
+
+    `parent_document`: labelled passages that stand in a chunk of their document at all. Of the chunks there, `parent_section`: the
+    innermost heading, and `ancestry_path`: all headings equal. A chunk's headings are those it carries and those it begins with.
+    """
+    of_document: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        of_document[row["doc_id"]].append(row)
+    there, chunks, section, path = 0, 0, 0, 0
+    wrong: list[str] = []
+    for label in labels:
+        document = documents.get(label["doc_id"])
+        place = locate(label["quotation"], document.text) if document else None
+        if document is None or place is None:
+            continue
+        holding = [row for row in of_document[label["doc_id"]] if row["start"] <= place.start < row["end"]]
+        there += bool(holding)
+        wanted = [_folded(heading) for heading in label["value"].split(PATH_STEP)]
+        for row in holding:
+            found = [_folded(heading) for heading in document.path_of(row)]
+            chunks += 1
+            section += found[-1:] == wanted[-1:]
+            path += found == wanted
+            wrong += [] if found == wanted else [row["chunk_id"]]
+    detail = f"differ: {', '.join(wrong[:10])}" if wrong else None
+    reason = "nothing_to_measure" if labels else "no_labels"
+    return [
+        _rate("parent_document", there, len(labels), reason=reason),
+        _rate("parent_section", section, chunks, reason=reason),
+        _rate("ancestry_path", path, chunks, reason=reason, detail=detail),
+    ]
+
+
 def _folded(heading: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", heading).split()).casefold()
 
 
 # -------------------------------------------------------------------------------------------------------------- sizes
-def _sizes(rows: list[Row], index: Mapping[str, _Chunks]) -> list[Row]:
-    tokens = np.array([row["tokens"] for row in rows])
-    written = sum(row["end"] - row["start"] for row in rows)
-    distinct = sum(_length({doc_id: chunks.spans}) for doc_id, chunks in index.items())
-    texts = Counter(row["text_sha256"] for row in rows)
-    repeated = sum(count for count in texts.values() if count > 1)
-    found = [
-        _share("duplicated_text", written - distinct, written, reason="nothing_to_measure"),
-        _share("repeated_chunks", repeated, len(rows), reason="nothing_to_measure"),
-    ]
+def _duplicates(rows: list[Row], index: Mapping[str, _Chunks]) -> list[Row]:
+    written = {doc_id: sum(end - start for start, end in chunks.spans) for doc_id, chunks in index.items() if chunks.spans}
+    counts = {doc_id: (total - _length({doc_id: index[doc_id].spans}), total) for doc_id, total in written.items()}
+    often = Counter(row["text_sha256"] for row in rows)
+    repeated = _tally((row["doc_id"], often[row["text_sha256"]] > 1) for row in rows)
+    return [_share("duplicated_text", counts), _share("repeated_chunks", repeated)]
+
+
+def _token_lengths(rows: list[Row]) -> list[Row]:
+    """Percentiles of chunk lengths in tokens: lengths that occur, with the distribution-free interval of their order statistics."""
+    from scipy.stats import binom
+
+    tokens = np.sort([row["tokens"] for row in rows])
+    found = []
     for percent in (5, 50, 95):
-        value = float(np.percentile(tokens, percent, method="inverted_cdf")) if rows else None
-        reason = None if rows else "nothing_to_measure"
-        found.append(_row(f"tokens_p{percent}", value, denominator=float(len(rows)), reason=reason))
+        if not rows:
+            found.append(_row(f"tokens_p{percent}", None, denominator=0.0, reason="nothing_to_measure"))
+            continue
+        low, high = (int(binom.ppf(tail, len(rows), percent / 100)) for tail in (0.025, 0.975))
+        limits: Row = {"lower": float(tokens[max(low - 1, 0)]), "upper": float(tokens[min(high, len(rows) - 1)])}
+        value = float(np.percentile(tokens, percent, method="inverted_cdf"))
+        found.append(_row(f"tokens_p{percent}", value, denominator=float(len(rows)), **limits))
     return found
 
 
@@ -371,8 +570,8 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping
     for embedder in sorted(pc.unique(there["embedder"]).to_pylist()):
         mine = there.filter(pc.equal(there["embedder"], embedder))
         scope = f"embedder={embedder}"
-        cut_short = pc.sum(pc.cast(mine["truncated"], pa.int64())).as_py() or 0
-        found.append(_share("truncated", cut_short, mine.num_rows, scope=scope, reason="nothing_to_measure"))
+        owners = (chunk_id.rpartition("#")[0] for chunk_id in mine["chunk_id"].to_pylist())
+        found.append(_share("truncated", _tally(zip(owners, map(bool, mine["truncated"].to_pylist()), strict=True)), scope=scope))
         vectors = _matrix(mine["vector"])
         read = pc.sum(mine["tokens"]).as_py() or 0
         found += [_row(name, float(cost), scope=scope) for name, cost in zip(COSTS, (read, vectors.nbytes), strict=True)]
@@ -389,9 +588,13 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping
         if not (pairs[True] and pairs[False]):
             found.append(_row("coherence", None, scope=scope, reason="nothing_to_measure"))
             continue
-        within, across = (_mean_cosine(vectors, pairs[same]) for same in (True, False))
+        cosines = {same: _cosines(vectors, pairs[same]) for same in (True, False)}
+        within, across = (float(cosines[same].mean()) for same in (True, False))
+        # Each at 97.5%, so that both hold together at 95%.
+        inside, border = (bounded_mean(cosines[same], -1.0, 1.0, 0.975) for same in (True, False))
+        limits: Row = {"lower": inside[0] - border[1], "upper": inside[1] - border[0]}
         detail = f"inside a section {within:.4f} ({len(pairs[True])} pairs), at a border {across:.4f} ({len(pairs[False])} pairs)"
-        found.append(_row("coherence", within - across, scope=scope, detail=detail))
+        found.append(_row("coherence", within - across, scope=scope, detail=detail, **limits))
     return found
 
 
@@ -401,9 +604,9 @@ def _matrix(column: pa.ChunkedArray) -> npt.NDArray[np.float32]:
     return np.asarray(lists.flatten(), dtype=np.float32).reshape(len(lists), -1)
 
 
-def _mean_cosine(vectors: npt.NDArray[np.float32], pairs: list[tuple[int, int]]) -> float:
-    """Mean dot product of unit vectors, in blocks so that memory stays small."""
+def _cosines(vectors: npt.NDArray[np.float32], pairs: list[tuple[int, int]]) -> npt.NDArray[np.float64]:
+    """Dot products of pairs of unit vectors, in [-1, 1], in blocks so that memory stays small."""
     left, right = np.array(pairs).T
     blocks = (slice(i, i + 4096) for i in range(0, len(pairs), 4096))
-    total = sum(float(np.einsum("ij,ij->", vectors[left[b]], vectors[right[b]], dtype=np.float64)) for b in blocks)
-    return total / len(pairs)
+    parts = [np.einsum("ij,ij->i", vectors[left[b]], vectors[right[b]], dtype=np.float64) for b in blocks]
+    return np.asarray(np.concatenate(parts).clip(-1.0, 1.0), dtype=np.float64)

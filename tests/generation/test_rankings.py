@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from rag_eval_assets.generation.rankings import system_rankings
@@ -9,7 +11,7 @@ from rag_eval_assets.tables import TABLES
 from tests.scoring.builders import Row, hit, no_hit, question, runs
 
 SPEC = {"system": "s", "retriever": "bm25", "depth": 2}
-TEXTS = {f"{d}#0-100": f"text of {d}" for d in "abc"}
+TEXTS = {d: f"text of {d}".ljust(100) + "what follows" for d in "abc"}
 
 
 def rankings(rows: list[Row], questions: list[Row] | None = None) -> list[Row]:
@@ -19,7 +21,8 @@ def rankings(rows: list[Row], questions: list[Row] | None = None) -> list[Row]:
 def test_hits_are_cut_to_the_systems_depth_and_carry_their_text() -> None:
     rows = [hit("q", 3, "c"), hit("q", 1, "a"), hit("q", 2, "b"), hit("q", 1, "b", retriever="dense")]
     found = rankings(rows)
-    assert [(r["rank"], r["doc_id"], r["text"]) for r in found] == [(1, "a", "text of a"), (2, "b", "text of b")]
+    assert [(r["rank"], r["doc_id"], r["text"]) for r in found] == [(1, "a", TEXTS["a"][:100]), (2, "b", TEXTS["b"][:100])]
+    assert all(r["text_sha256"] == hashlib.sha256(r["text"].encode()).hexdigest() for r in found)
     assert all(set(r) == set(TABLES["system_retrievals"].columns) for r in found)
 
 
@@ -44,6 +47,11 @@ def test_a_score_that_is_not_finite_fails_its_question() -> None:
     assert (row["status"], row["reason"]) == ("failed", "non_finite_score")
 
 
-def test_a_chunk_without_text_is_an_error_that_names_it() -> None:
-    with pytest.raises(KeyError, match="z#0-100"):
+def test_a_hit_delivers_its_span_whichever_chunk_found_it() -> None:
+    (row,) = rankings([hit("q", 1, "a", start=5, end=104, chunk_id="a#10-20")])
+    assert (row["chunk_id"], row["text"]) == ("a#10-20", TEXTS["a"][5:104])
+
+
+def test_a_document_without_text_is_an_error_that_names_it() -> None:
+    with pytest.raises(KeyError, match="z"):
         rankings([hit("q", 1, "z")])

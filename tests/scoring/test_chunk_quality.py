@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingestion.chunking import chunk_document
+from ingestion.chunking import Chunking, chunk_document
 from ingestion.tokenizers import load_tokenizer
 from rag_eval_assets.scoring.chunk_quality import chunk_quality
 from rag_eval_assets.tables import REASONS, TABLES
@@ -56,6 +56,7 @@ def chunk_table(documents: list[dict[str, Any]], spans: dict[str, list[Span]], *
                     "section_path": first["heading_path"],
                     "page": first["page"],
                     "work_key": "k",
+                    **dict.fromkeys(("parent_start", "parent_end", "parent_tokens")),
                     **changes,
                 }
             )
@@ -314,7 +315,7 @@ def test_all_790_published_references_equal_their_spans(published: Any) -> None:
 
 def _spans(published: Any, strategy: str, size: int, overlap: int) -> dict[str, list[Span]]:
     documents, _, tokens = published
-    made = {d["doc_id"]: chunk_document(d, tokens[d["doc_id"]], strategy=strategy, size=size, overlap=overlap) for d in documents}
+    made = {d["doc_id"]: chunk_document(d, tokens[d["doc_id"]], Chunking(strategy, size, overlap)) for d in documents}
     return {doc_id: [(row["start"], row["end"]) for row in rows] for doc_id, rows in made.items()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestion.chunking import chunk_document
+from ingestion.chunking import Chunking, chunk_document
 from ingestion.tokenizers import load_tokenizer
 
 
@@ -35,7 +35,7 @@ def windows_of_ids(text: str, size: int, overlap: int) -> list[str]:
 def test_windows_of_ascii_text_are_those_of_the_common_splitter(text: str, size: int, share: float) -> None:
     overlap = int(size * share)
     tokens = load_tokenizer("cl100k_base").spans(text)
-    rows = chunk_document({"doc_id": "a", "text": text, "elements": []}, tokens, strategy="window", size=size, overlap=overlap)
+    rows = chunk_document({"doc_id": "a", "text": text, "elements": []}, tokens, Chunking("window", size, overlap))
     assert [row["text"] for row in rows] == [piece for piece in windows_of_ids(text, size, overlap) if piece.strip()]
 
 
@@ -43,7 +43,7 @@ def test_windows_of_ascii_text_are_those_of_the_common_splitter(text: str, size:
 def test_every_window_but_the_last_holds_all_the_tokens_asked_for(size: int, overlap: int) -> None:
     text = "The pump starts when the valve opens; it stops after ten minutes. " * 60
     tokens = load_tokenizer("cl100k_base").spans(text)
-    rows = chunk_document({"doc_id": "a", "text": text, "elements": []}, tokens, strategy="window", size=size, overlap=overlap)
+    rows = chunk_document({"doc_id": "a", "text": text, "elements": []}, tokens, Chunking("window", size, overlap))
     assert {row["tokens"] for row in rows[:-1]} == {size}
     for before, after in itertools.pairwise(rows):
         assert sum(after["start"] <= s < before["end"] for s, _ in tokens.tolist()) == overlap
