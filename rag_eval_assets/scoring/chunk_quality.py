@@ -22,7 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingestion.evidence import covered, locate, merge_spans
+from ingestion.evidence import covered, merge_spans
+from ingestion.quotations import locate
 from ingestion.rates import clopper_pearson, pooled_rate
 from ingestion.sentences import sentence_starts
 from rag_eval_assets.scoring.intervals import bounded_mean
