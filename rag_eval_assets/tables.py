@@ -73,6 +73,14 @@ REASONS: dict[str, str] = {
     "unknown_unit": "the ranking names a chunk or document that is not there",
     "not_permitted": "the ranking holds a document that the caller may not read",
     "unusable_reply": "a model's or service's reply is not what was asked for",
+    "rate_limited": "the endpoint refused too many calls in a row for their rate",
+    "endpoint_failed": "the endpoint refused the call, failed, or could not be reached",
+    "spend_limit": "the spend limit of the model left no room for the call",
+    "no_key": "the environment variable that holds the endpoint's key is not set",
+    "truncated_reply": "the model's reply was cut at its token limit",
+    "withheld_reply": "the endpoint's content filter withheld the reply",
+    "unparsable_reply": "the model's reply does not follow its schema",
+    "wrong_model": "another model replied than was asked for",
     "unparsable_judgment": "the judge's reply does not follow its schema",
     "too_few_questions": "fewer questions than the stated minimum",
     "not_failed": "the question did not fail, so there is nothing to diagnose",
@@ -83,7 +91,7 @@ REASONS: dict[str, str] = {
     "nothing_to_measure": "nothing of the kind measured is there",
 }
 
-TRANSIENT = ("timeout", "memory", "crashed", "too_large")
+TRANSIENT = ("timeout", "memory", "crashed", "too_large", "rate_limited", "endpoint_failed", "spend_limit", "no_key")
 """Reasons that another try, or another limit, may mend."""
 
 STAGES: dict[str, str] = {

@@ -34,6 +34,7 @@ NOT_CODE = (
     "rag_eval_assets.graph",
     "rag_eval_assets.storage",
     "rag_eval_assets.resources.stores",
+    "rag_eval_assets.resources.responses",
     "rag_eval_assets.report",
 )
 """Modules that move or draw rows without shaping them; what they contribute (schema, settings, parameters) is hashed as values."""

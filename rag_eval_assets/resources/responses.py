@@ -1,0 +1,156 @@
+"""The response store: what a language model replied, kept for good in one SQLite file, with every call that was made for it.
+
+What belongs here: intents, replies, generations, and which calls may have been paid for nothing. What does not: sending (`language_models`)
+and what a reply means. Unlike a cache it holds what cost money: a damaged file is set aside, never removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rag_eval_assets.resources.stores import KEYS_PER_QUERY, SqliteFile
+
+IN_FLIGHT = "in_flight"
+REPLIED = "replied"
+NO_REPLY = "no_reply"  # sent, and nothing whole came back: a deadline, a connection that broke
+REFUSED = "refused"  # the endpoint said no, which nobody charges for
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One received reply. `seconds` from sending to the last byte of the call that succeeded, `first_token_seconds` to the first
+    text (null where the reply was not streamed); tokens as the endpoint reported them; `cost` by the price table of that moment."""
+
+    text: str
+    finish_reason: str | None
+    model: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    first_token_seconds: float | None
+    cost: float | None
+    attempts: int
+    received_at: str
+    generation: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that was sent without a reply being kept: it may have been paid for."""
+
+    key: str
+    endpoint: str
+    model: str
+    sent_at: str
+    outcome: str
+
+
+def response_key(
+    endpoint: str, model: str, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any], schema: Any, repeat: int
+) -> str:
+    """SHA-256 of all that a reply depends on, 64 hex digits. `repeat` tells apart the repeats of one request."""
+    parts = [endpoint, model, list(messages), dict(parameters), schema, repeat]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()).hexdigest()
+
+
+class ResponseStore(SqliteFile):
+    """Replies by key and generation, and an intent for every call, written before it is sent.
+
+    A commit reaches the disk before the call returns: what was received survives a kill and a power cut. A reply is never overwritten;
+    asking again under another `refresh` label adds a generation, and reading without a label gives the latest one.
+    """
+
+    SYNCHRONOUS = "FULL"
+    TABLES = (
+        "CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY, key TEXT NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL, "
+        "owner TEXT NOT NULL, sent_at TEXT NOT NULL, outcome TEXT NOT NULL)",
+        "CREATE INDEX IF NOT EXISTS calls_outcome ON calls (outcome)",
+        "CREATE TABLE IF NOT EXISTS replies (key TEXT NOT NULL, generation INTEGER NOT NULL, refresh TEXT NOT NULL, reply TEXT NOT NULL, "
+        "PRIMARY KEY (key, generation)) WITHOUT ROWID",
+    )
+
+    def get_many(self, keys: Sequence[str], refresh: str = "") -> dict[str, Reply]:
+        """The latest reply of each key that has one; with a `refresh` label, the latest received under that label alone."""
+        wanted = list(dict.fromkeys(keys))
+
+        def read(connection: sqlite3.Connection) -> dict[str, Reply]:
+            found: dict[str, Reply] = {}
+            for start in range(0, len(wanted), KEYS_PER_QUERY):
+                part = wanted[start : start + KEYS_PER_QUERY]
+                rows = connection.execute(
+                    f"SELECT key, generation, reply FROM replies WHERE key IN ({','.join('?' * len(part))}) AND (? = '' OR refresh = ?) "
+                    "ORDER BY key, generation",
+                    [*part, refresh, refresh],
+                )
+                found.update((key, Reply(**json.loads(reply), generation=generation)) for key, generation, reply in rows)
+            return found
+
+        found = self._whole(read)
+        return {key: found[key] for key in wanted if key in found}
+
+    def begin(self, key: str, endpoint: str, model: str) -> int:
+        """Record that a call is about to be sent; its number."""
+        values = (key, endpoint, model, _owner(), _now(), IN_FLIGHT)
+        insert = "INSERT INTO calls (key, endpoint, model, owner, sent_at, outcome) VALUES (?, ?, ?, ?, ?, ?)"
+        return self._write(lambda connection: int(connection.execute(insert, values).lastrowid or 0))
+
+    def settle(self, call: int, outcome: str) -> None:
+        """Record how a call ended that brought no reply."""
+        self._write(lambda connection: connection.execute("UPDATE calls SET outcome = ? WHERE id = ?", (outcome, call)))
+
+    def keep(self, call: int, key: str, reply: Reply, refresh: str = "") -> Reply:
+        """Keep a reply under the key's next generation, together with its call's end; the reply with its generation."""
+        content = {name: value for name, value in asdict(reply).items() if name != "generation"}
+
+        def write(connection: sqlite3.Connection) -> int:
+            latest = connection.execute("SELECT max(generation) FROM replies WHERE key = ?", (key,)).fetchone()[0]
+            generation = 0 if latest is None else latest + 1
+            text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+            connection.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", (key, generation, refresh, text))
+            connection.execute("UPDATE calls SET outcome = ? WHERE id = ?", (REPLIED, call))
+            return generation
+
+        return Reply(**content, generation=self._write(write))
+
+    def possibly_paid(self) -> list[Call]:
+        """Calls that were sent and brought no reply, oldest first: broken off, or in flight when their process was killed."""
+        asked = "SELECT key, endpoint, model, sent_at, outcome, owner FROM calls WHERE outcome IN (?, ?) ORDER BY id"
+        rows = self._whole(lambda connection: connection.execute(asked, (IN_FLIGHT, NO_REPLY)).fetchall())
+        return [Call(*row[:5]) for row in rows if row[4] == NO_REPLY or not _alive(row[5])]
+
+    def __len__(self) -> int:
+        return self._whole(lambda connection: int(connection.execute("SELECT count(*) FROM replies").fetchone()[0]))
+
+    def _put_away(self) -> None:
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(f"{self.path}{suffix}"):
+                os.replace(f"{self.path}{suffix}", f"{self.path}.damaged-{stamp}{suffix}")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _owner() -> str:
+    """This process, told apart from a later one of the same number by when it began."""
+    import psutil
+
+    return f"{os.getpid()}@{psutil.Process().create_time():.2f}"
+
+
+def _alive(owner: str) -> bool:
+    import psutil
+
+    pid, _, began = owner.partition("@")
+    try:
+        return f"{psutil.Process(int(pid)).create_time():.2f}" == began
+    except psutil.Error:
+        return False
