@@ -121,6 +121,8 @@ def _listener() -> Any:
             for outcome in report.outcomes:
                 if outcome.result == "materialized":
                     what = f"{outcome.rows} rows, {outcome.computed} computed{'' if outcome.changed else ', unchanged'}"
+                    if outcome.replies:
+                        what += f"; replies: {', '.join(f'{count} {name}' for name, count in outcome.replies.items())}"
                     err.print(f"          {escape(str(outcome.node))}: {what}", style="dim")
                 elif outcome.result == "failed":
                     err.print(f"[red]failed[/red]    {escape(str(outcome.node))}: {escape(outcome.error)}")

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 from zoneinfo import ZoneInfo, available_timezones
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from rag_eval_assets.settings_base import Name, Strict, sound
 from rag_eval_assets.settings_checks import Location, Problem, cron_problem, glob_problem, storage_problem, unresolved
+from rag_eval_assets.settings_models import Model, Reader
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -31,7 +33,6 @@ SETTINGS_FILE = "evaluation.yaml"
 Share = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Permutations = Annotated[int, Field(ge=16, le=4096, description="MinHash permutations, 16 to 4096; each costs 4 bytes a document.")]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Lower case, digits, '.', '-', '_'.")]
 
 
 class SettingsError(ValueError):
@@ -44,27 +45,6 @@ class UnresolvedNames(ValueError):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"{_dotted(location)}: {text}" for location, text in problems))
         self.problems = problems
-
-
-def _sound(value: str, problem: str | None) -> str:
-    """`value` itself where there is no problem."""
-    if problem:
-        raise ValueError(problem)
-    return value
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _truth_is_no_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """YAML's true, yes and on are not 1, as Python has it."""
-        kinds = set(_leaves(cls.model_fields[str(field.field_name)].annotation))
-        held = value if isinstance(value, list | tuple) else [value]
-        if kinds & {int, float} and bool not in kinds and any(isinstance(item, bool) for item in held):
-            raise ValueError("is true or false; a number is wanted")
-        return value
 
 
 class Limits(Strict):
@@ -109,7 +89,7 @@ class ClassRule(Strict):
     @field_validator("glob")
     @classmethod
     def _well_formed(cls, value: str) -> str:
-        return _sound(value, glob_problem(value))
+        return sound(value, glob_problem(value))
 
 
 class Cleaning(Strict):
@@ -296,12 +276,6 @@ class Ann(Strict):
     minimum_recall: float = Field(0.95, gt=0, le=1)
 
 
-class Reader(Strict):
-    kind: Literal["extractive"] = "extractive"
-    sentences: int = Field(2, ge=1, description="Sentences an answer holds at most.")
-    threshold: float = Field(0.275, ge=0, le=1, description="Support below which the reader refuses.")
-
-
 class System(Strict):
     """A system under test."""
 
@@ -354,7 +328,10 @@ class Gate(Strict):
 
 
 class Judge(Strict):
-    """A judge model behind an OpenAI-compatible endpoint; the key is read from the named environment variable."""
+    """A judge model behind an OpenAI-compatible endpoint; the key is read from the named environment variable.
+
+    Without `base_url`, a `model` that stands in `models` brings its own endpoint and key variable.
+    """
 
     model: str
     base_url: str | None = None
@@ -383,7 +360,7 @@ class Nightly(Strict):
     @field_validator("cron")
     @classmethod
     def _five_fields(cls, value: str) -> str:
-        return _sound(value, cron_problem(value))
+        return sound(value, cron_problem(value))
 
     @field_validator("timezone")
     @classmethod
@@ -409,23 +386,34 @@ class Settings(Strict):
     dedup: Dedup = Dedup()
     filters: tuple[str, ...] = Field(("locale", "language"), description="Fields that dedup must not merge across.")
     chunkings: tuple[ChunkGrid, ...] = Field(min_length=1)
-    embedders: dict[Name, Embedder] = {"minilm": Embedder()}
-    rerankers: dict[Name, Reranker] = {}
+    embedders: dict[Name, Embedder] = Field({"minilm": Embedder()})
+    rerankers: dict[Name, Reranker] = Field({})
     retrievers: dict[Name, Retriever] = Field(min_length=1)
     ann: Ann = Ann()
     sweep: Sweep = Sweep()
     gain: Gain = Gain()
     scoring: Scoring = Scoring()
     systems: dict[Name, System] = Field(min_length=1)
-    judges: dict[Name, Judge] = {}
-    gates: dict[Name, Gate] = {}
+    models: dict[Name, Model] = Field({}, description="Language models that readers and judges name.")
+    judges: dict[Name, Judge] = Field({})
+    gates: dict[Name, Gate] = Field({})
     slices: tuple[str, ...] = Field(("language", "intent", "kinds"), description="Question fields reported as slices.")
     nightly: Nightly = Nightly()
+
+    @property
+    def judge_parameters(self) -> dict[str, dict[str, Any]]:
+        """Every judge with its endpoint, by name."""
+        found = {}
+        for name, judge in self.judges.items():
+            named = self.models.get(judge.model) if judge.base_url is None else None
+            own = {} if named is None else {"model": named.model, "base_url": named.base_url, "key_variable": named.key_variable or ""}
+            found[name] = {**judge.model_dump(), **own}
+        return found
 
     @field_validator("storage")
     @classmethod
     def _reachable(cls, value: str | None) -> str | None:
-        return None if value is None else _sound(value, storage_problem(value))
+        return None if value is None else sound(value, storage_problem(value))
 
     @model_validator(mode="after")
     def _names_resolve(self) -> Settings:
@@ -475,16 +463,6 @@ class Folder:
         path = self.path / SETTINGS_FILE
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
         return SettingsError("\n".join(_problem_line(path, root, location, text) for location, text in problems))
-
-
-def _leaves(kind: Any) -> Iterator[Any]:
-    """The types in an annotation that hold no other."""
-    inner = [part for part in get_args(kind) if get_origin(kind) is not Literal]
-    if inner:
-        for part in inner:
-            yield from _leaves(part)
-    else:
-        yield kind if isinstance(kind, type) else None
 
 
 def _dotted(location: Location) -> str:

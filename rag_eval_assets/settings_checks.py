@@ -99,6 +99,9 @@ def _system(system: System, settings: Settings, keys: Sequence[str]) -> Iterator
         yield ("retriever",), f"no retriever {system.retriever!r}"
     elif not settings.retrievers[system.retriever].runs_on(system.chunking):
         yield ("retriever",), f"{system.retriever!r} does not run on {system.chunking!r}"
+    if system.reader.model is not None:
+        known = settings.models or {"none; add one under models": None}
+        yield from _unknown(("reader", "model"), "model", [system.reader.model], known)
     if system.depth > settings.scoring.depth:
         yield ("depth",), f"{system.depth} is over scoring.depth {settings.scoring.depth}"
 

@@ -649,8 +649,13 @@ _table("answers", "generation", "a question's answer", ("question_id",), [
     col("citations", pa.list_(CITATION), "Citations; position -1 for one that names no delivered passage."),
     col("raw", string, "The reply as it came.", null=True),
     col("reader", string, "Reader or model."),
+    col("replied_by", string, "Model that the reply says it comes from.", null=True),
     col("prompt_tokens", i32, "Prompt tokens reported or counted.", null=True),
     col("completion_tokens", i32, "Completion tokens.", null=True),
+    col("reply_seconds", f64, "Time to the whole reply, recorded with it: the same however often this row is made.", null=True),
+    col("first_token_seconds", f64, "Time to the reply's first text, recorded with it; null where it was not streamed.", null=True),
+    col("cost", f64, "Cost of the reply by its recorded tokens and the price table.", null=True),
+    col("attempts", i32, "Calls made until the reply arrived.", null=True),
     col("context_sha256", string, "Context it was made from."),
     *CONTENT, DETAIL, SECONDS, WORK_KEY,
 ], "system")

@@ -315,3 +315,49 @@ def test_a_retriever_that_lacks_or_mixes_settings_is_told_what_its_kind_has(tmp_
 def test_a_reranker_that_cannot_be_opened_is_refused(tmp_path: Path, line: str, message: str) -> None:
     (found,) = complaint(tmp_path, f"{MINIMAL}rerankers:\n  own: {line}\n")
     assert found.endswith(f"rerankers.own: {message}")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{base_url: 127.0.0.1/v1, model: x}", "models.m.base_url: is no http or https URL"),
+        ("{base_url: 'https://user:pass@host/v1', model: x}", "models.m.base_url: holds more than an address; a key belongs in"),
+        ("{base_url: 'https://host/v1?key=sk-1', model: x}", "models.m.base_url: holds more than an address; a key belongs in"),
+        ("{base_url: 'http://h/v1', model: x, key_variable: sk-live-1}", "models.m.key_variable: names an environment variable"),
+        ("{base_url: 'http://h/v1', model: x, spend_limit: 1}", "models.m: spend_limit needs prices"),
+        ("{base_url: 'http://h/v1', model: x, spend_limit: 1, prices: {prompt: 1, completion: 1}, max_tokens: null}", "models.m: spend_limit needs max"),
+        ("{base_url: 'http://h/v1', model: x, parameters: {n: 2}}", "models.m.parameters: may not name n"),
+        ("{base_url: 'http://h/v1', model: x, concurrency: 0}", "models.m.concurrency: Input should be greater"),
+        ("{base_url: 'http://h/v1', model: x, price: 1}", "models.m.price: no such setting; known: base_url, model, key_variable, "),
+    ],
+)  # fmt: skip
+def test_a_bad_model_is_named_with_its_field_and_never_with_a_key(tmp_path: Path, model: str, message: str) -> None:
+    found = complaint(tmp_path, f"models:\n  m: {model}\n" + MINIMAL)
+    assert len(found) == 1
+    assert found[0].startswith(f"evaluation.yaml:2: {message}")
+    assert "sk-" not in found[0]
+    assert "user:pass" not in found[0]
+
+
+@pytest.mark.parametrize(
+    ("reader", "message"),
+    [
+        ("{kind: chat}", "systems.first.reader: 'model' names the model of kind chat"),
+        ("{model: m}", "systems.first.reader: 'model' names the model of kind chat"),
+        ("{kind: chat, model: gpt}", "systems.first.reader.model: no model 'gpt'; known: m"),
+        ("{kind: chat, model: m, threshold: 0.5}", "systems.first.reader: threshold: options of kind extractive"),
+    ],
+)
+def test_a_reader_names_a_model_that_is_there(tmp_path: Path, reader: str, message: str) -> None:
+    text = "models: {m: {base_url: 'http://h/v1', model: x}}\n" + MINIMAL + f"    reader: {reader}\n"
+    (found,) = complaint(tmp_path, text)
+    assert found.startswith(f"evaluation.yaml:17: {message}")
+
+
+def test_a_judge_may_name_a_model_and_takes_its_endpoint(tmp_path: Path) -> None:
+    models = "models: {m: {base_url: 'http://h/v1/', model: large, key_variable: LARGE_KEY}}\n"
+    found = read(
+        tmp_path, models + "judges: {named: {model: m}, own: {model: m, base_url: 'http://other/v1'}}\n" + MINIMAL
+    ).judge_parameters
+    assert [found["named"][k] for k in ("model", "base_url", "key_variable")] == ["large", "http://h/v1", "LARGE_KEY"]
+    assert [found["own"][k] for k in ("model", "base_url", "key_variable")] == ["m", "http://other/v1", "OPENAI_API_KEY"]

@@ -6,13 +6,15 @@ assembling, reading (`generation`) and judging (`scoring`).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 
+from rag_eval_assets.assets._answering import answer, reader_limits, reader_parameters
 from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.retrieval import _scoring, retrievers_of
-from rag_eval_assets.generation import context, rankings, readers
+from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.scoring import answers as answer_metrics
 from rag_eval_assets.scoring import judges, ranking
@@ -35,9 +37,9 @@ def resolve_system(settings: Settings, name: str) -> dict[str, Any]:
         "top_k": system.top_k,
         "token_budget": system.token_budget,
         "ordering": system.ordering,
-        "reader": system.reader.kind,
+        "reader": "extractive" if system.reader.model is None else settings.models[system.reader.model].model,
         "prompt": system.prompt,
-        "parameters": canonical_json(system.reader.model_dump()),
+        "parameters": canonical_json(reader_parameters(settings, name)),
         "require_citations": system.require_citations,
     }
     retriever = retrievers_of(settings, system.chunking)[system.retriever]
@@ -83,6 +85,7 @@ def contexts(step: Step, system_specs: pa.Table, system_retrievals: pa.Table) ->
     "golden_questions",
     kinds=["python"],
     columns={"golden_questions": ("question_id", "text", "split", "language")},
+    settings=reader_limits,
     libraries=["PyStemmer"],
     pool="answer",
 )
@@ -95,12 +98,10 @@ def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_quest
         wanted[work_key(step.code, spec["answer_sha256"], question, found["context_sha256"], found["status"])] = question
     kept, todo = step.reuse(wanted)
     keys = {q["question_id"]: key for key, q in wanted.items()}
-    rows = []
-    for done, question in enumerate(todo, 1):
-        row = readers.read(question, delivered[question["question_id"]], spec)
-        rows.append({**row, "work_key": keys[question["question_id"]]})
-        step.progress(done, len(todo))
-    return Product(join(kept, rows), computed=len(rows))
+    counts: Counter[str] = Counter()
+    made = answer(step, spec, [(question, delivered[question["question_id"]]) for question in todo], counts)
+    rows = [{**row, "work_key": keys[row["question_id"]]} for row in made]
+    return Product(join(kept, rows), computed=len(rows), notes={f"replies_{what}": count for what, count in sorted(counts.items())})
 
 
 @table_asset(
@@ -111,7 +112,7 @@ def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_quest
     "golden_questions",
     "golden_evidence",
     kinds=["pytrec_eval", "ragas"],
-    settings=lambda s, p: {**_scoring(s, p), "judges": {n: j.model_dump() for n, j in s.judges.items()}},
+    settings=lambda s, p: {**_scoring(s, p), "judges": s.judge_parameters},
     libraries=["pytrec-eval-terrier", "rapidfuzz", "ragas"],
 )
 def system_scores(
@@ -135,7 +136,7 @@ def system_scores(
         answers.to_pylist(),
         evidence,
         require_citations=bool(system_specs["require_citations"][0].as_py()),
-        judges={name: judge.model_dump() for name, judge in step.settings.judges.items()},
+        judges=step.settings.judge_parameters,
         on_done=step.progress,
     )
     return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + judged)
@@ -144,10 +145,10 @@ def system_scores(
 @table_asset(
     "quality_labels",
     kinds=["python"],
-    settings=lambda s, p: {"judges": {n: j.model_dump() for n, j in s.judges.items()}},
+    settings=lambda s, p: {"judges": s.judge_parameters},
     libraries=["scipy"],
 )
 def judge_audit(step: Step, quality_labels: pa.Table) -> Product:
     """Every configured judge against human labels; a judge without a passing audit may report but not gate."""
-    configured = {name: judge.model_dump() for name, judge in step.settings.judges.items()}
+    configured = step.settings.judge_parameters
     return Product(judges.judge_audit(quality_labels.to_pylist(), configured))

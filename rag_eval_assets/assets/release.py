@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.generation import context, readers
+from rag_eval_assets.assets._answering import reader_limits, replaying
+from rag_eval_assets.generation import context
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
 from rag_eval_assets.retrieval.passages import delivered
@@ -82,7 +83,7 @@ def evidence_funnel(
     "golden_questions",
     "golden_evidence",
     kinds=["python"],
-    settings=lambda s, p: {"pass_metric": s.scoring.pass_metric},
+    settings=lambda s, p: {"pass_metric": s.scoring.pass_metric, **reader_limits(s, p)},
     libraries=["PyStemmer"],
 )
 def diagnosis(
@@ -105,7 +106,7 @@ def diagnosis(
             contexts.to_pylist(),
             answers.to_pylist(),
             system_scores.to_pylist(),
-            readers.read,
+            replaying(step),
             assemble=context.assemble,
             pass_metric=step.settings.scoring.pass_metric,
         )

@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK
+from rag_eval_assets.generation.answer_rows import answer_row, without_reading
 
 NEARBY = 0.7
 """Credit for a question word that stands in the heading, the table's first row or the sentence before, not in the sentence itself."""
@@ -100,35 +100,24 @@ def read(question: dict[str, Any], context: dict[str, Any], spec: dict[str, Any]
     parameters = json.loads(spec["parameters"])
     if parameters["kind"] != "extractive":
         raise ValueError(f"reader {parameters['kind']!r} is not built in; known: extractive")
+    unread = without_reading(question, context, spec)
+    if unread is not None and not unread["refused"]:
+        return {**unread, "seconds": time.perf_counter() - started}
     language = question.get("language") or "en"
-    found: list[Sentence] = []
-    status, reason = OK, None
-    if context["status"] in (FAILED, MISSING):
-        status, reason = FAILED, "upstream_failed"
-    elif context["status"] == NOT_APPLICABLE:
-        status, reason = NOT_APPLICABLE, context["reason"]
-    elif not context["passages"]:
-        reason = "empty_context"
-    else:
-        found = extract(question["text"], context["passages"], language, parameters["sentences"], parameters["threshold"])
+    found = extract(question["text"], context["passages"], language, parameters["sentences"], parameters["threshold"])
     answer = " ".join(f"{_one_line(s.text)} [{s.position + 1}]" for s in found)
-    refused = status == OK and not found
-    return {
-        "question_id": question["question_id"],
-        "split": question["split"],
-        "answer": answer,
-        "refused": refused,
-        "citations": [s.citation for s in found],
-        "raw": REFUSALS.get(language, REFUSALS["en"]) if refused else answer or None,
-        "reader": spec["reader"],
-        "prompt_tokens": None,
-        "completion_tokens": None,
-        "context_sha256": context["context_sha256"],
-        "status": status,
-        "reason": reason,
-        "detail": f"support {', '.join(f'{s.support:.3f}' for s in found)}" if found else None,
-        "seconds": time.perf_counter() - started,
-    }
+    return answer_row(
+        question,
+        context,
+        spec,
+        answer=answer,
+        refused=not found,
+        citations=[s.citation for s in found],
+        raw=answer or REFUSALS.get(language, REFUSALS["en"]),
+        reason=unread["reason"] if unread else None,
+        detail=f"support {', '.join(f'{s.support:.3f}' for s in found)}" if found else None,
+        seconds=time.perf_counter() - started,
+    )
 
 
 @dataclass(frozen=True)

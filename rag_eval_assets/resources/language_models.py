@@ -121,6 +121,10 @@ class LanguageModel:
         chosen = self.model
         return response_key(chosen.base_url, chosen.model, request.messages, chosen.sampling, request.json_schema, request.repeat)
 
+    def cost(self, reply: Reply) -> float | None:
+        """Cost of a reply by the price table of now; None without one, or without reported usage."""
+        return self.model.prices.cost(reply.prompt_tokens, reply.completion_tokens) if self.model.prices else None
+
     async def _ask_all(self, wanted: Mapping[str, Request[Value]], on_done: Progress | None) -> dict[str, Completion[Value]]:
         secret = os.environ.get(self.model.key_variable) if self.model.key_variable else None
         if self.model.key_variable and not secret:
@@ -172,7 +176,7 @@ class LanguageModel:
                 self.store.settle(call, NO_REPLY)
                 raise
             else:
-                cost = chosen.prices.cost(received.prompt_tokens, received.completion_tokens) if chosen.prices else None
+                cost = self.cost(received)
                 reply = self.store.keep(call, key, replace(received, cost=cost, attempts=attempt), chosen.refresh)
                 await purse.settle(most, most if cost is None else cost)
                 return self._read(request, reply)

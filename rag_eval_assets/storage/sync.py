@@ -57,6 +57,8 @@ class Outcome:
     computed: int = 0
     changed: bool = False
     error: str = ""
+    replies: Mapping[str, int] = field(default_factory=dict)
+    """What became of the requests to a language model: reused from the store, asked, retried, failed."""
 
 
 @dataclass(frozen=True)
@@ -398,19 +400,25 @@ def _run(
     if any(e.event_specific_data.error.cls_name == "DagsterExecutionInterruptedError" for e in result.all_events if e.is_step_failure):
         raise KeyboardInterrupt
     errors = {e.step_key: _first_line(e.event_specific_data.error) for e in result.all_events if e.is_step_failure}
-    written = {e.asset_key.to_user_string() for e in result.all_events if e.is_step_materialization and e.asset_key}
+    written = {e.asset_key.to_user_string(): _replies(e) for e in result.all_events if e.is_step_materialization and e.asset_key}
     outcomes = []
     for node in group.nodes:
         if node.asset in written:
             footer, before = catalogue.footer(node), statuses[node].footer
             assert footer is not None
             changed = before is None or before.data_version != footer.data_version
-            outcomes.append(Outcome(node, "materialized", footer.rows, footer.computed, changed))
+            outcomes.append(Outcome(node, "materialized", footer.rows, footer.computed, changed, replies=written[node.asset]))
         elif node.asset in errors:
             outcomes.append(Outcome(node, "failed", error=errors[node.asset]))
         else:
             outcomes.append(Outcome(node, "skipped"))
     return RunReport(result.run_id, tuple(outcomes))
+
+
+def _replies(event: Any) -> dict[str, int]:
+    """What a materialization notes of a language model's replies."""
+    told = event.step_materialization_data.materialization.metadata
+    return {name.removeprefix("replies_"): value.value for name, value in told.items() if name.startswith("replies_")}
 
 
 def _first_line(error: Any) -> str:

@@ -1,0 +1,117 @@
+"""Systems under test end to end: a language model, a class of the user's own, and logged answers, each reused in its own parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
+from tests.integration.conftest import CHANGES
+from tests.recorded import Play, RecordedEndpoint, recorded_endpoint
+from tests.small import SETTINGS, write_settings
+
+FIRST = SETTINGS["systems"]["first"]
+
+
+def script(body: dict[str, Any], number: int) -> Play:
+    """Answers by words of the question; the first passage is cited."""
+    asked = body["messages"][-1]["content"].rsplit("Question: ", 1)[1]
+    if "immersed" in asked:
+        return Play("NO_ANSWER")
+    if "city" in asked:
+        return Play("Zwolle [1] [9].", usage=(1000, 100))
+    return Play("It says so in [1].", usage=(1000, 100))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[RecordedEndpoint]:
+    with recorded_endpoint(script) as running:
+        yield running
+
+
+def with_model(folder: Folder, endpoint: RecordedEndpoint, *, model: dict[str, Any] | None = None, **system: Any) -> Folder:
+    chosen = {"base_url": endpoint.url, "model": "recorded", "prices": {"prompt": 1.0, "completion": 10.0}, **(model or {})}
+    systems = {"first": FIRST, "chat": {**FIRST, "reader": {"kind": "chat", "model": "m"}, **system}}
+    write_settings(folder.path, {**CHANGES, "models": {"m": chosen}, "systems": systems})
+    return Folder(folder.path)
+
+
+def rows(folder: Folder, name: str, partition: str) -> list[dict[str, Any]]:
+    return open_catalogue(folder).read(AssetPartition(name, partition))[0].to_pylist()
+
+
+def answers(folder: Folder, partition: str) -> dict[str, dict[str, Any]]:
+    return {row["question_id"]: row for row in rows(folder, "answers", partition)}
+
+
+def replies(report: SyncReport, name: str) -> dict[str, int]:
+    assert report.failed == {}
+    return {str(node): dict(outcome.replies) for node, outcome in report.materialized.items()}.get(name, {})
+
+
+def test_a_model_answers_and_only_what_changed_is_asked_again(synced: Folder, endpoint: RecordedEndpoint) -> None:
+    folder = with_model(synced, endpoint)
+    first = sync(folder)
+    assert replies(first, "answers[chat]") == {"reused": 0, "asked": 8, "failed": 0}  # nothing is delivered for q9
+    found = answers(folder, "chat")
+    assert [(c["position"], c["chunk_id"] is None) for c in found["q6"]["citations"]] == [(0, False), (-1, True)]
+    assert (found["q7"]["refused"], found["q7"]["answer"], found["q7"]["raw"]) == (True, "", "NO_ANSWER")
+    assert (found["q9"]["refused"], found["q9"]["reason"], found["q9"]["raw"]) == (True, "empty_context", None)
+    # 1,000 tokens at 1 and 100 at 10 a million.
+    assert found["q6"]["cost"] == pytest.approx(0.002)
+    assert all(row["first_token_seconds"] <= row["reply_seconds"] for row in found.values() if row["raw"])
+    asked = len(endpoint.asked)
+
+    assert sync(folder).runs == []
+    # Another top_k calls no retriever, and asks of the model only where the context is another one.
+    folder = with_model(folder, endpoint, top_k=2)
+    report = sync(folder)
+    assert not any(str(node).startswith("retrieval_runs") for node in report.materialized)
+    told = replies(report, "answers[chat]")
+    before = {q: row["context_sha256"] for q, row in found.items()}
+    changed = {q for q, row in answers(folder, "chat").items() if row["context_sha256"] != before[q]}
+    assert told["asked"] == len(changed) > 0
+    assert len(endpoint.asked) > asked
+
+    # Back again: every reply is in the store.
+    folder = with_model(folder, endpoint)
+    asked = len(endpoint.asked)
+    told = replies(sync(folder), "answers[chat]")
+    assert (told["reused"], told.get("asked", 0)) == (len(changed), 0)
+    assert {q: row["answer"] for q, row in answers(folder, "chat").items()} == {q: row["answer"] for q, row in found.items()}
+    assert len(endpoint.asked) == asked
+
+    # A new price table costs no call, another label asks everything anew.
+    folder = with_model(folder, endpoint, model={"prices": {"prompt": 2.0, "completion": 20.0}})
+    assert replies(sync(folder), "answers[chat]").get("asked", 0) == 0
+    assert answers(folder, "chat")["q6"]["cost"] == pytest.approx(0.004)
+    assert len(endpoint.asked) == asked
+    folder = with_model(folder, endpoint, model={"refresh": "tonight"})
+    assert replies(sync(folder), "answers[chat]")["asked"] == 8
+
+
+def test_what_the_limits_left_out_is_typed_and_asked_for_once_they_allow_it(synced: Folder, endpoint: RecordedEndpoint) -> None:
+    folder = with_model(synced, endpoint, model={"spend_limit": 0.02, "max_tokens": 100})
+    assert sync(folder).failed == {}
+    found = answers(folder, "chat")
+    left_out = {q for q, row in found.items() if row["reason"] == "spend_limit"}
+    assert 0 < len(left_out) < 8
+    assert all(found[q]["status"] == "failed" for q in left_out)
+    folder = with_model(folder, endpoint, model={"spend_limit": 5.0, "max_tokens": 100})
+    told = replies(sync(folder), "answers[chat]")
+    assert told["asked"] + told["reused"] == len(left_out)
+    assert not any(row["reason"] == "spend_limit" for row in answers(folder, "chat").values())
+
+
+def test_a_replay_is_a_reply_of_its_own(synced: Folder, endpoint: RecordedEndpoint) -> None:
+    folder = with_model(synced, endpoint)
+    assert sync(folder).failed == {}
+    controls = [row for row in rows(folder, "diagnosis", "chat") if row["intervention"] == "control" and row["status"] == "scored"]
+    prompts = [re.sub(r"passage-\w+", "", str(body["messages"])) for body in endpoint.asked]
+    assert len(controls) > 0
+    assert len(prompts) - len(set(prompts)) >= len(controls)
