@@ -96,7 +96,7 @@ def test_a_model_answers_and_only_what_changed_is_asked_again(synced: Folder, en
 
 
 def test_what_the_limits_left_out_is_typed_and_asked_for_once_they_allow_it(synced: Folder, endpoint: RecordedEndpoint) -> None:
-    folder = with_model(synced, endpoint, model={"spend_limit": 0.02, "max_tokens": 100})
+    folder = with_model(synced, endpoint, model={"spend_limit": 0.008, "max_tokens": 100})
     assert sync(folder).failed == {}
     found = answers(folder, "chat")
     left_out = {q for q, row in found.items() if row["reason"] == "spend_limit"}
