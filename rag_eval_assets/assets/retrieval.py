@@ -7,25 +7,25 @@ What belongs here: which (question, retriever) pairs are expected and what a ran
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.assets._rows import with_column
 from rag_eval_assets.assets.corpus import scan_corpus
-from rag_eval_assets.assets.index import embedders_of, open_embedder, uncut, vectors
+from rag_eval_assets.assets.embedding import embedder_facts, embedder_is_there, embedders_in_use, embedders_of, query_embedding, uncut
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
+from rag_eval_assets.report import embedders as embedder_pictures
 from rag_eval_assets.report import pictures
-from rag_eval_assets.resources.embedders import embed_texts
 from rag_eval_assets.resources.rerankers import load_reranker
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import filters, runs
 from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.run_files import read_runs
+from rag_eval_assets.scoring import embedder_ranking as ranked
 from rag_eval_assets.scoring import ranking, sweep
 from rag_eval_assets.scoring.chunk_quality import COSTS
 from rag_eval_assets.scoring.relevance import read_labels
@@ -73,8 +73,11 @@ def imported_runs(step: Step) -> Product:
 
 
 def _runs_settings(settings: Settings, chunking: str | None) -> dict[str, Any]:
+    names = embedders_in_use(settings, chunking)
     return {
         "retrievers": retrievers_of(settings, chunking),
+        "queries": {name: embedder_facts(settings, name, query=True) for name in names},
+        "there": {name: embedder_is_there(settings, name) for name in names},
         "depth": settings.scoring.depth,
         "every_split": any(system.chunking == chunking for system in settings.systems.values()),
     }
@@ -119,13 +122,15 @@ def retrieval_runs(
     text = digest(chunks.select(IDENTITY).to_pydict(), documents)
     asked = {q["question_id"]: {name: q[name] for name in ASKED} for q in questions}
     tuning = [q for q in asked.values() if q["split"] == runs.TUNED_ON]
-    index = {"dense": digest(text, chunk_embeddings["work_key"].to_pylist()), "convex": digest(text, gold, tuning if gold else [])}
+    dense = {name: digest(text, found) for name, found in _vectors_of(chosen, chunk_embeddings).items()}
+    convex = digest(text, gold, tuning if gold else [])
 
     def made_of(name: str, question: str) -> list[Any]:
         """What one ranking depends on beside code, depth and question: through its lanes, those of its lanes."""
         p = retrievers[name]
         own = imported.get((name, question)) if p["kind"] == "run_file" else None
-        return [name, p, index.get(p["kind"], text), own, [made_of(lane, question) for lane in p.get("of", ())]]
+        index = dense[p["embedder"]] if p["kind"] == "dense" else convex if p["kind"] == "convex" else text
+        return [name, p, index, own, [made_of(lane, question) for lane in p.get("of", ())]]
 
     wanted = {work_key(step.code, made_of(name, q), chosen["depth"], asked[q]): (name, q) for name in retrievers for q in asked}
     kept, todo = step.reuse(wanted)
@@ -139,7 +144,7 @@ def retrieval_runs(
         todo={name: [q for n, q in todo if n == name] for name in retrievers},
         known=kept,
         depth=chosen["depth"],
-        embed_queries=lambda name, texts: _embed(step, name, texts),
+        embed_queries=query_embedding(step),
         threads=step.settings.limits.threads,
         terms=_terms(step),
         imported=imported,
@@ -181,6 +186,14 @@ def _reranker(settings: Settings, name: str) -> Any:
     return opened or NoRanking(NOT_APPLICABLE, "not_installed", f"reranker {name} needs sentence-transformers")
 
 
+def _vectors_of(chosen: Mapping[str, Any], chunk_embeddings: pa.Table) -> dict[str, list[Any]]:
+    """What the vectors of questions and of chunks were made from, by embedder: a new embedder searches nothing again for the others."""
+    found = {name: [facts, chosen["there"][name]] for name, facts in chosen["queries"].items()}
+    for embedder, key in zip(*(chunk_embeddings[column].to_pylist() for column in ("embedder", "work_key")), strict=True):
+        found.get(embedder, []).append(key)
+    return found
+
+
 def _terms(step: Step) -> SqliteStore:
     """Analysed texts, a cache that is safe to delete; one file for each state of the code and the libraries that make them."""
     code = digest(
@@ -190,11 +203,6 @@ def _terms(step: Step) -> SqliteStore:
         unicodedata.unidata_version,
     )
     return SqliteStore(step.folder.stores / f"terms-{code[:8]}.sqlite")
-
-
-def _embed(step: Step, name: str, texts: Sequence[str]) -> np.ndarray | None:
-    embedder = open_embedder(step, name)
-    return embed_texts(texts, embedder, vectors(step)) if embedder else None
 
 
 def _scoring(settings: Settings, _: str | None) -> dict[str, Any]:
@@ -263,3 +271,21 @@ def _vector_costs(table: pa.Table) -> dict[str, tuple[int, int]]:
     value = {(r["scope"], r["measure"]): r["value"] for r in table.to_pylist() if r["measure"] in COSTS and r["value"] is not None}
     scopes = {scope for scope, _ in value}
     return {s.removeprefix("embedder="): (int(value[s, COSTS[0]]), int(value[s, COSTS[1]])) for s in scopes}
+
+
+@table_asset(
+    "retrieval_scores",
+    "golden_questions",
+    kinds=["numpy"],
+    columns={
+        "retrieval_scores": ("question_id", "retriever", "metric", "k", "cutoff", "unit", "value", "status"),
+        "golden_questions": ("question_id", "split", "language"),
+    },
+    settings=lambda s, p: {"retrievers": retrievers_of(s, p), "k": s.sweep.k},
+    libraries=["numpy", "scipy"],
+)
+def embedder_ranking(step: Step, retrieval_scores: dict[str, pa.Table], golden_questions: pa.Table) -> Product:
+    """Embedders ranked for each chunking and language by exact search over their vectors, on development questions."""
+    retrievers, questions = retrievers_of(step.settings, None), golden_questions.to_pylist()
+    rows = ranked.embedder_ranking(retrieval_scores, questions, retrievers, k=step.settings.sweep.k)
+    return Product(rows, pictures={"embedder_ranking": embedder_pictures.embedder_ranking(rows)})

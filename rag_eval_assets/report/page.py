@@ -17,6 +17,7 @@ import jinja2
 
 from rag_eval_assets.report import facts, formats, pieces, sections
 from rag_eval_assets.report.cleaning import cleaning
+from rag_eval_assets.report.embedders import embedders
 from rag_eval_assets.report.facts import Row
 from rag_eval_assets.report.failures import failures
 from rag_eval_assets.report.parsing import parse_failures, parsing
@@ -35,6 +36,10 @@ READS: dict[str, tuple[str, ...]] = {
         "chunking", "retriever", "metric", "k", "cutoff", "unit", "questions", "failed", "mean", "lower", "upper", "difference",
         "difference_lower", "difference_upper", "chunks", "index_tokens", "embedding_tokens",
         "vector_bytes", "verdict", "detail",
+    ),
+    "embedder_ranking": (
+        "chunking", "language", "metric", "k", "retriever", "embedder", "place", "questions", "failed", "mean", "lower", "upper",
+        "difference", "difference_lower", "difference_upper", "verdict", "warning",
     ),
     "ann_recall": (
         "embedder", "index", "setting", "filtering", "selectivity", "k", "recall_mean", "recall_p5", "recall_by_id", "agreement",
@@ -116,6 +121,7 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "gates": sections.gates(tables),
         "scores": sections.scores(tables, split, pass_metric),
         "sweep": sections.sweep(tables),
+        "embedders": embedders(tables),
         "index": sections.index(tables),
         "parsing": parsing(tables),
         "funnels": sections.funnels(tables, split),

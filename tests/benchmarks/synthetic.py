@@ -37,7 +37,7 @@ def vocabulary() -> tuple[str, ...]:
     """English words, most frequent first: those of the embedder's own tokenizer, which stand in order of frequency."""
     from tokenizers import Tokenizer
 
-    from rag_eval_assets.resources.embedders import MINILM_TOKENIZER
+    from rag_eval_assets.resources.embedders.minilm import MINILM_TOKENIZER
 
     words = sorted(Tokenizer.from_file(str(MINILM_TOKENIZER.locate())).get_vocab().items(), key=lambda item: item[1])
     return tuple(word for word, number in words if number >= 1996 and word.isascii() and word.isalpha() and len(word) > 1)[:_VOCABULARY]
