@@ -6,7 +6,17 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import ann_speed, dedup_curve, dedup_memory, edit_one_file, icdar_parsers, minhash_speed, no_change, parsing
+from tests.benchmarks import (
+    ann_speed,
+    chunking_speed,
+    dedup_curve,
+    dedup_memory,
+    edit_one_file,
+    icdar_parsers,
+    minhash_speed,
+    no_change,
+    parsing,
+)
 
 
 def main() -> None:
@@ -15,6 +25,7 @@ def main() -> None:
         "text_pdf": lambda scratch: parsing.measure_text_pdfs(scratch),
         "error_rate": lambda scratch: parsing.measure_error_rate(),
         "edit_one_file": lambda scratch: edit_one_file.measure(scratch, chosen.files),
+        "chunking_speed": lambda scratch: chunking_speed.measure(chosen.megabytes),
         "minhash_speed": lambda scratch: minhash_speed.measure(chosen.texts),
         "ann_speed": lambda scratch: ann_speed.measure(chosen.vectors),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
@@ -30,6 +41,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100_000, help="documents of dedup_memory")
     parser.add_argument("--vectors", type=int, default=200_000, help="vectors of ann_speed")
     parser.add_argument("--parsers", default="pymupdf,auto,tesseract,ocr", help="parsers of icdar_parsers (ocr takes about ten minutes)")
+    parser.add_argument("--megabytes", type=int, default=10, help="millions of characters of chunking_speed")
     chosen = parser.parse_args()
     for name in [chosen.name] if chosen.name else benchmarks:
         print(f"== {name}", flush=True)

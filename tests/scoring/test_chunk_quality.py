@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from ingestion.chunking import Chunking, chunk_document
 from ingestion.tokenizers import load_tokenizer
-from rag_eval_assets.scoring.chunk_quality import chunk_quality
+from rag_eval_assets.retrieval.bm25 import Bm25Index, analyse
+from rag_eval_assets.scoring.chunk_quality import chunk_quality, overlap_of
 from rag_eval_assets.tables import REASONS, TABLES
 
 Span = tuple[int, int]
@@ -354,3 +355,74 @@ def test_precision_omega_of_recursive_chunks_is_near_the_published_one(
 ) -> None:
     found = _omega(published, _spans(published, "recursive", size, overlap))
     assert found == (pytest.approx(mean, rel=0.035), pytest.approx(deviation, rel=0.035))
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(
+    ("size", "recall", "precision", "iou"),
+    [(400, 0.710, 0.088, 0.085), (800, 0.840, 0.055, 0.055), (1600, 0.904, 0.031, 0.031), (3200, 0.940, 0.016, 0.016)],
+)
+def test_bm25_over_windows_of_characters_overlaps_evidence_as_published(
+    published: Any, shared: Path, size: int, recall: float, precision: float, iou: float
+) -> None:
+    # One index over the five texts, five hits a question. The analyser and k1, b behind the figures are not stated with them.
+    documents, rows, _ = published
+    with (shared / "chunking_evaluation" / "questions_df.csv").open(newline="", encoding="utf-8") as file:
+        questions = [line["question"] for line in csv.DictReader(file)]
+    windows = [(d["doc_id"], at, d["text"][at : at + size]) for d in documents for at in range(0, len(d["text"]), size)]
+    index = Bm25Index(analyse([text for *_, text in windows], ["en"] * len(windows), "plain"), k1=1.2, b=0.4)
+    gold: dict[str, dict[str, list[Span]]] = {}
+    for row in rows:
+        gold.setdefault(row["question_id"], {}).setdefault(row["kept_doc_id"], []).append((row["start"], row["end"]))
+    found = []
+    for number, terms in enumerate(analyse(questions, ["en"] * len(questions), "plain")):
+        delivered: dict[str, list[Span]] = {}
+        for doc_id, at, text in (windows[hit] for hit in index.search(terms, None, 5).positions):
+            delivered.setdefault(doc_id, []).append((at, at + len(text)))
+        found.append(overlap_of(delivered, gold[f"q{number:03}"]))
+    assert np.mean(found, axis=0) == pytest.approx([recall, precision, iou], abs=0.005)
+
+
+def label(kind: str, doc_id: str, quotation: str, value: str) -> dict[str, Any]:
+    return {"label_id": f"{kind} {quotation}", "kind": kind, "doc_id": doc_id, "quotation": quotation, "value": value}
+
+
+def test_labelled_cuts_are_compared_with_the_chunks_and_with_the_structural_check() -> None:
+    text = document("a", ("Text", "The first sentence here. The second sentence here."), ("Table", "| one | two |\n| three | four |"))
+    t = text["text"]
+    row = t.index("| three")
+    labels = [
+        label("cut", "a", "The first sentence here.", "yes"),
+        label("cut", "a", "| one | two |", "no"),
+        label("cut", "a", "Gone for good.", "no"),
+    ]
+    chunks = chunk_table([text], {"a": [(0, row - 1), (row, len(t))]})
+    found = measured(chunks, None, [text], [], labels)
+    assert (found["cuts_sensible"]["numerator"], found["cuts_sensible"]["denominator"]) == (0.0, 1.0)
+    assert (found["cut_agreement"]["numerator"], found["cut_agreement"]["denominator"]) == (2.0, 2.0)
+    assert "1 labels could not be located" in found["cut_agreement"]["detail"]
+    assert measured(chunks, None, [text], [])["cuts_sensible"]["reason"] == "no_labels"
+
+
+def test_the_headings_of_a_chunk_are_compared_with_labelled_paths() -> None:
+    text = document("a", ("Title", "Guide"), ("Text", "Some words here."), ("Title", "Other"), ("Text", "More words there."))
+    labels = [label("heading_path", "a", "Some words here.", "Guide"), label("heading_path", "a", "More words there.", "Wrong > Other")]
+    chunks = chunk_table([text], {"a": [(e["start"], e["end"]) for e in text["elements"]]})
+    found = measured(chunks, None, [text], [], labels)
+    assert [found[n]["value"] for n in ("parent_document", "parent_section", "ancestry_path")] == [1.0, 1.0, 0.5]
+
+
+def test_evidence_is_measured_on_the_parents_that_are_delivered() -> None:
+    parents = {"parent_start": 0, "parent_end": 100, "parent_tokens": 1}
+    chunks = chunk_table([TEXT], {"a": [(0, 50), (50, 100)]}, **parents)
+    found = measured(chunks, None, [TEXT], [evidence("q", "a", (40, 60))])
+    assert (found["evidence_whole"]["value"], found["chunks_needed"]["value"], found["precision_omega"]["value"]) == (1.0, 1.0, 0.2)
+    assert found["duplicated_text"]["value"] == 0.0
+
+
+def test_a_chunking_that_could_not_be_cut_says_why_for_every_measure() -> None:
+    rows = chunk_quality(TABLES["chunks"].schema.empty_table(), None, [TEXT], [], unavailable="no_embedder")
+    assert {(row["status"], row["reason"]) for row in rows} == {("not_applicable", "no_embedder")}
+    assert {row["measure"] for row in rows} == {
+        row["measure"] for row in chunk_quality(TABLES["chunks"].schema.empty_table(), None, [], [])
+    }
