@@ -1,4 +1,4 @@
-"""rag-eval: sync, status, inspect, sql, report, sample, baseline, import, verify, ui.
+"""rag-eval: sync, status, inspect, sql, report, sample, baseline, import, export, verify, ui.
 
 What belongs here: arguments, exit codes and what is printed. What does not: any work (each command is one call). Exit codes: 0 done,
 1 a partition failed or a check found something, 2 bad input or a lock held by another, 3 a gate blocks, 130 interrupted.
@@ -51,7 +51,9 @@ app = typer.Typer(
 baseline_app = typer.Typer(no_args_is_help=True, help="Named snapshots of a system's scores.")
 import_app = typer.Typer(no_args_is_help=True, help="Turn other layouts into an evaluation folder.")
 app.add_typer(baseline_app, name="baseline")
+export_app = typer.Typer(no_args_is_help=True, help="Write rankings, labels and texts for other tools.")
 app.add_typer(import_app, name="import")
+app.add_typer(export_app, name="export")
 out, err = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
 FAILED, BAD_INPUT, BLOCKED = 1, 2, 3
 WIDE = 10_000  # columns of a pipe: a reason is one line, for grep
@@ -314,6 +316,30 @@ def import_beir(
     from rag_eval_assets.importing import import_beir as run
 
     for key, value in run(source, target).items():
+        out.print(f"{key}: {value}")
+
+
+@export_app.command("trec")
+def export_trec(
+    context: typer.Context,
+    target: Annotated[Path, typer.Argument(help="Folder to write.")],
+    unit: Annotated[Literal["document", "chunk"], typer.Option(help="What a run ranks; qrels are by document.")] = "document",
+) -> None:
+    """Write every ranking as a TREC run and the labels as qrels."""
+    from rag_eval_assets.exporting import export_trec as run
+    from rag_eval_assets.storage.sync import open_catalogue
+
+    for key, value in run(context.obj, open_catalogue(context.obj), target, unit).items():
+        out.print(f"{key}: {value}")
+
+
+@export_app.command("beir")
+def export_beir(context: typer.Context, target: Annotated[Path, typer.Argument(help="Folder to write.")]) -> None:
+    """Write documents, questions and labels as a BEIR folder."""
+    from rag_eval_assets.exporting import export_beir as run
+    from rag_eval_assets.storage.sync import open_catalogue
+
+    for key, value in run(open_catalogue(context.obj), target).items():
         out.print(f"{key}: {value}")
 
 

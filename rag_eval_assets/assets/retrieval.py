@@ -26,7 +26,7 @@ from rag_eval_assets.retrieval import filters, runs
 from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.run_files import read_runs
 from rag_eval_assets.scoring import embedder_ranking as ranked
-from rag_eval_assets.scoring import ranking, sweep
+from rag_eval_assets.scoring import ranking, retrievers, sweep
 from rag_eval_assets.scoring.chunk_quality import COSTS
 from rag_eval_assets.scoring.relevance import read_labels
 from rag_eval_assets.settings import Settings
@@ -115,9 +115,9 @@ def retrieval_runs(
 ) -> Product:
     """What every retriever finds for every question in this chunking; release questions only where a system retrieves from it."""
     chosen = _runs_settings(step.settings, step.partition)
-    retrievers, documents = chosen["retrievers"], unique_documents.to_pylist()
+    specs, documents = chosen["retrievers"], unique_documents.to_pylist()
     questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == runs.TUNED_ON]
-    gold = _gold(retrievers, questions, golden_evidence)
+    gold = _gold(specs, questions, golden_evidence)
     imported = _imported(imported_runs)
     text = digest(chunks.select(IDENTITY).to_pydict(), documents)
     asked = {q["question_id"]: {name: q[name] for name in ASKED} for q in questions}
@@ -127,21 +127,21 @@ def retrieval_runs(
 
     def made_of(name: str, question: str) -> list[Any]:
         """What one ranking depends on beside code, depth and question: through its lanes, those of its lanes."""
-        p = retrievers[name]
+        p = specs[name]
         own = imported.get((name, question)) if p["kind"] == "run_file" else None
         index = dense[p["embedder"]] if p["kind"] == "dense" else convex if p["kind"] == "convex" else text
         return [name, p, index, own, [made_of(lane, question) for lane in p.get("of", ())]]
 
-    wanted = {work_key(step.code, made_of(name, q), chosen["depth"], asked[q]): (name, q) for name in retrievers for q in asked}
+    wanted = {work_key(step.code, made_of(name, q), chosen["depth"], asked[q]): (name, q) for name in specs for q in asked}
     kept, todo = step.reuse(wanted)
     keys = {unit: key for key, unit in wanted.items()}
     made = runs.run_retrievers(
-        [runs.RetrieverSpec(name, p["kind"], p) for name, p in retrievers.items()],
+        [runs.RetrieverSpec(name, p["kind"], p) for name, p in specs.items()],
         questions,
         chunks,
         chunk_embeddings,
         documents,
-        todo={name: [q for n, q in todo if n == name] for name in retrievers},
+        todo={name: [q for n, q in todo if n == name] for name in specs},
         known=kept,
         depth=chosen["depth"],
         embed_queries=query_embedding(step),
@@ -214,9 +214,7 @@ def _scoring(settings: Settings, _: str | None) -> dict[str, Any]:
 )
 def retrieval_scores(step: Step, retrieval_runs: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table) -> Product:
     """Ranking metrics of every question and retriever: by document, chunk and evidence group, at ranks and at token budgets."""
-    asked = set(retrieval_runs["question_id"].unique().to_pylist())
-    questions = [q for q in golden_questions.to_pylist() if q["question_id"] in asked]
-    evidence = [e for e in golden_evidence.to_pylist() if e["question_id"] in asked]
+    questions, evidence = _asked(retrieval_runs, golden_questions), _asked(retrieval_runs, golden_evidence)
     return Product(
         ranking.score_rankings(
             retrieval_runs,
@@ -227,6 +225,37 @@ def retrieval_scores(step: Step, retrieval_runs: pa.Table, golden_questions: pa.
             by="retriever",
         )
     )
+
+
+def _gain(settings: Settings, _: str | None) -> dict[str, Any]:
+    return {
+        "limits": {"metric": settings.sweep.metric, "k": settings.sweep.k, **settings.gain.model_dump()},
+        "ks": list(settings.scoring.ks),
+    }
+
+
+@table_asset(
+    "retrieval_runs",
+    "retrieval_scores",
+    "golden_questions",
+    "golden_evidence",
+    kinds=["numpy"],
+    settings=_gain,
+    libraries=["numpy", "scipy", "pytrec-eval-terrier"],
+)
+def retriever_comparison(
+    step: Step, retrieval_runs: pa.Table, retrieval_scores: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table
+) -> Product:
+    """Each retriever by itself and against those it is built on: means, ties, unjudged hits, paired gain, the decision."""
+    chosen = _gain(step.settings, step.partition)
+    questions, evidence = _asked(retrieval_runs, golden_questions), _asked(retrieval_runs, golden_evidence)
+    limits = retrievers.Limits(**chosen["limits"])
+    return Product(retrievers.retriever_comparison(retrieval_runs, retrieval_scores, questions, evidence, ks=chosen["ks"], limits=limits))
+
+
+def _asked(runs_table: pa.Table, table: pa.Table) -> list[dict[str, Any]]:
+    """Rows of `table` about questions that the runs were asked."""
+    return table.filter(pc.is_in(table["question_id"], runs_table["question_id"].unique().cast(pa.string()))).to_pylist()
 
 
 @table_asset(
