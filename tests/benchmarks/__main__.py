@@ -8,11 +8,13 @@ from pathlib import Path
 
 from tests.benchmarks import (
     ann_speed,
+    bm25_speed,
     chunking_speed,
     dedup_curve,
     dedup_memory,
     edit_one_file,
     icdar_parsers,
+    metrics_speed,
     minhash_speed,
     no_change,
     parsing,
@@ -28,6 +30,8 @@ def main() -> None:
         "chunking_speed": lambda scratch: chunking_speed.measure(chosen.megabytes),
         "minhash_speed": lambda scratch: minhash_speed.measure(chosen.texts),
         "ann_speed": lambda scratch: ann_speed.measure(chosen.vectors),
+        "bm25_speed": lambda scratch: bm25_speed.measure(chosen.searched),
+        "metrics_speed": lambda scratch: metrics_speed.measure(scratch, chosen.questions),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
         "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
         "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),
@@ -42,6 +46,8 @@ def main() -> None:
     parser.add_argument("--vectors", type=int, default=200_000, help="vectors of ann_speed")
     parser.add_argument("--parsers", default="pymupdf,auto,tesseract,ocr", help="parsers of icdar_parsers (ocr takes about ten minutes)")
     parser.add_argument("--megabytes", type=int, default=10, help="millions of characters of chunking_speed")
+    parser.add_argument("--searched", type=int, default=5_000, help="documents of bm25_speed")
+    parser.add_argument("--questions", type=int, default=10_000, help="questions of metrics_speed")
     chosen = parser.parse_args()
     for name in [chosen.name] if chosen.name else benchmarks:
         print(f"== {name}", flush=True)
