@@ -37,8 +37,8 @@ Places = Mapping[str, Sequence[Span]]
 MEASURES = (
     "ancestry_path", "character_precision", "character_recall", "chunks_needed", "coherence", "cut_agreement", "cuts_sensible",
     "duplicated_text", "embedding_tokens", "evidence_whole", "iou", "lists_cut", "numbered_sections_cut", "parent_document",
-    "parent_section", "precision_omega", "repeated_chunks", "sentences_cut", "tables_cut", "tokens_p5", "tokens_p50", "tokens_p95", "traceable",
-    "truncated", "vector_bytes",
+    "parent_section", "precision_omega", "repeated_chunks", "sentences_cut", "tables_cut", "tokens_p5", "tokens_p50", "tokens_p95",
+    "traceable", "truncated", "vector_bytes",
 )  # fmt: skip
 """Every measure, by name."""
 
