@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.retrieval.filters import entitled, passes, predicate
-from rag_eval_assets.retrieval.ordering import Mask
+from rag_eval_assets.retrieval.ordering import Mask, Positions
 from rag_eval_assets.retrieval.passages import Passages
 
 Row = Mapping[str, Any]
@@ -36,6 +36,7 @@ class Corpus:
             raise ValueError(f"{len(unknown)} documents have chunks and no row in unique_documents, {unknown[0]!r} among them")
         self._owner = np.array([number[owner] for owner in owners], dtype=np.int64)
         self._open: dict[tuple[str, str | None], npt.NDArray[np.bool_]] = {}
+        self._readable: dict[tuple[str, int], bool] = {}
         self._single: dict[str, int] | None = None
 
     def languages(self) -> list[str]:
@@ -49,6 +50,16 @@ class Corpus:
             self._open[key] = np.array([entitled(access, row) and passes(wanted, row) for row in self.documents], dtype=np.bool_)
         visible = self._open[key]
         return None if visible.all() else visible[self._owner]
+
+    def unreadable(self, question: Row, positions: Positions) -> str | None:
+        """The first chunk that the question's caller may not read; None where all may be. Asked of the documents, not of a mask."""
+        for at in positions.tolist():
+            key = (question["entitlement"], int(self._owner[at]))
+            if key not in self._readable:
+                self._readable[key] = entitled(predicate(key[0]), self.documents[key[1]])
+            if not self._readable[key]:
+                return self.ids[at]
+        return None
 
     def named(self, item: str) -> int | None:
         """Position of a chunk by its id, or by the id of a document that is one chunk, merged documents included; None for neither."""

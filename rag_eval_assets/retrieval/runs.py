@@ -122,8 +122,17 @@ def run_retrievers(
                 outcomes[name], told = lanes.run(spec, ids), dict(spec.parameters)
             else:
                 outcomes[name], told = combiner.run(spec.kind, spec.parameters, ids, outcomes)
+            outcomes[name] = {i: _permitted(outcome, by_id[i], corpus) for i, outcome in outcomes[name].items()}
             stated[name] = json.dumps({**told, "kind": spec.kind}, sort_keys=True, ensure_ascii=False)
     return _rows(outcomes, by_id, corpus, stated)
+
+
+def _permitted(outcome: Outcome, question: Row, corpus: Corpus) -> Outcome:
+    """The outcome itself, or a failure where it holds what the caller may not read: an invariant, verified past every mask and fusion."""
+    if isinstance(outcome, NoRanking):
+        return outcome
+    outside = corpus.unreadable(question, outcome.positions)
+    return NoRanking(FAILED, "not_permitted", f"the caller may not read {outside!r}") if outside else outcome
 
 
 class _Progress:
@@ -194,9 +203,10 @@ class _Lanes:
             # Copies that dedup merged stand for one chunk: its first rank counts.
             positions.setdefault(at, math.nan if score is None else score)
         found = np.fromiter(positions, dtype=np.int64, count=len(positions))
-        readable, passing = self.corpus.mask({**question, "filter": None}), self.corpus.mask(question)
-        if readable is not None and not readable[found].all():
-            return NoRanking(FAILED, "not_permitted", f"the caller may not read {self.corpus.ids[found[~readable[found]][0]]!r}")
+        passing = self.corpus.mask(question)
+        outside = self.corpus.unreadable(question, found)
+        if outside is not None:
+            return NoRanking(FAILED, "not_permitted", f"the caller may not read {outside!r}")
         detail = None
         if passing is not None and not passing[found].all():
             # The filter is the user's own wish, and this ranking was made elsewhere: it is scored as it stands.

@@ -471,3 +471,18 @@ def test_a_question_that_the_file_lacks_is_missing_and_hits_outside_its_filter_a
     assert (row["status"], row["reason"]) == ("missing", "missing_run")
     first, _ = _given(world, [("pomp.txt", 2.0), ("valve.txt", 1.0)], "q-filtered")
     assert first["detail"] == "1 hits outside the question's filter"
+
+
+def test_a_ranking_that_reaches_past_the_callers_entitlement_fails_whatever_let_it_through(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The masks are broken here on purpose: entitlement is asked of the documents once more, of every search and fusion."""
+    monkeypatch.setattr("rag_eval_assets.retrieval.corpus.Corpus.mask", lambda *_: None)
+    rows = world.run({name: ["q-pump"] for name in ("bm25", "dense", "hnsw", "fused")})
+    assert {(row["retriever"], row["rank"], row["status"]) for row in rows} == {
+        (name, 0, "failed") for name in ("bm25", "dense", "hnsw", "fused")
+    }
+    assert {row["reason"] for row in rows if row["retriever"] != "fused"} == {"not_permitted"}
+    assert all("secret.txt" in row["detail"] for row in rows if row["retriever"] != "fused")
+    (kept, *_) = world.run({"dense": ["q-acme"]})
+    assert kept["status"] == "ok"
