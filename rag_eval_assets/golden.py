@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from rag_eval_assets.storage.versions import canonical_json
+from rag_eval_assets.tables import DERIVED_SLICES
 
 Row = dict[str, Any]
 DEVELOPMENT = "development"
@@ -392,8 +393,8 @@ def _question_row(question: Question, file: str, line: int) -> Row:
 
 
 def slice_names(questions: Iterable[Row]) -> list[str]:
-    """Names by which questions can be sliced: columns of golden_questions that hold short values, and keys of `slices`."""
-    columns = ("answerable", "file", "intent", "kinds", "language", "session", "split")
+    """Names by which questions can be sliced: short columns of golden_questions, what is derived, and keys of `slices`."""
+    columns = ("answerable", "file", "intent", "kinds", "language", "session", "split", *DERIVED_SLICES)
     return [*columns, *sorted({name for question in questions for name in json.loads(question["slices"])} - {*columns})]
 
 

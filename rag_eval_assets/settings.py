@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from rag_eval_assets.settings_base import Name, Strict, sound
 from rag_eval_assets.settings_checks import Location, Problem, cron_problem, glob_problem, storage_problem, unresolved
 from rag_eval_assets.settings_models import Model, Reader
+from rag_eval_assets.tables import DERIVED_SLICES
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -438,7 +439,10 @@ class Settings(Strict):
     models: dict[Name, Model] = Field({}, description="Language models that readers and judges name.")
     judges: dict[Name, Judge] = Field({})
     gates: dict[Name, Gate] = Field({})
-    slices: tuple[str, ...] = Field(("language", "intent", "kinds"), description="Question fields reported as slices.")
+    slices: tuple[str, ...] = Field(
+        ("language", "intent", "kinds", *DERIVED_SLICES), description="Question fields reported as slices, and slices derived from labels."
+    )
+    minimum_support: int = Field(10, ge=1, description="Questions from which a slice's mean is not marked as thin.")
     nightly: Nightly = Nightly()
 
     @property

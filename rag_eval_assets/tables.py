@@ -113,6 +113,15 @@ STAGES: dict[str, str] = {
 SPLITS = ("development", "release", "calibration", "monitoring")
 UNITS = ("document", "chunk", "group", "question")
 
+DERIVED_SLICES: dict[str, str] = {
+    "doc_class": "class of a relevant document",
+    "tenant": "tenant of the caller; none for a caller without",
+    "relevant_documents": "relevant documents that the caller may read: 1, 2, 3, 4 or more",
+    "relevant_position": "best rank of a relevant document in the system's ranking: 1, 2-3, 4-5, 6-10, over 10, none",
+    "evidence_position": "third of its document in which the quoted evidence stands: beginning, middle, end",
+}
+"""Slices of system_summary that follow from labels, caller, documents and ranking."""
+
 _ROLE = b"role"
 _TEXT = b"description"
 
@@ -781,6 +790,7 @@ _table("system_summary", "release", "a metric in one slice", ("metric", "k", "cu
     col("failed", i32, "Failed rows."),
     col("not_applicable", i32, "Rows to which the metric does not apply."),
     col("missing", i32, "Missing rows."),
+    col("supported", boolean, "Whether the headline stands on the minimum of questions that settings ask of a slice."),
     col("method", string, "Method of the interval."),
 ], "system")
 

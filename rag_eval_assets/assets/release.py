@@ -18,6 +18,7 @@ from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
 from rag_eval_assets.scoring import diagnosis as diagnosing
 from rag_eval_assets.scoring import funnel, gates
+from rag_eval_assets.scoring import slices as slicing
 from rag_eval_assets.scoring import summary as summarising
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import SourceTree, digest
@@ -113,10 +114,22 @@ def diagnosis(
     )
 
 
-@table_asset("system_scores", "golden_questions", kinds=["numpy"], settings=lambda s, p: {"slices": list(s.slices)}, libraries=["scipy"])
-def system_summary(step: Step, system_scores: pa.Table, golden_questions: pa.Table) -> Product:
+@table_asset(
+    "system_scores",
+    "golden_questions",
+    "golden_evidence",
+    "unique_documents",
+    kinds=["numpy"],
+    columns={"unique_documents": ("doc_id", "doc_class", "text")},
+    settings=lambda s, p: {"slices": list(s.slices), "minimum_support": s.minimum_support},
+    libraries=["scipy"],
+)
+def system_summary(
+    step: Step, system_scores: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table, unique_documents: pa.Table
+) -> Product:
     """Every metric by split and slice: headline with interval, observed mean, bounds and counts."""
-    rows = summarising.summarise(system_scores, golden_questions.to_pylist(), step.settings.slices)
+    questions = slicing.derived(golden_questions.to_pylist(), system_scores, golden_evidence.to_pylist(), unique_documents.to_pylist())
+    rows = summarising.summarise(system_scores, questions, step.settings.slices, step.settings.minimum_support)
     return Product(rows, pictures={"scores": pictures.scores_with_intervals(rows)})
 
 

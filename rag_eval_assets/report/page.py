@@ -26,7 +26,7 @@ READS: dict[str, tuple[str, ...]] = {
     "system_specs": ("system", "chunking", "retriever", "reranker", "depth", "top_k", "token_budget", "reader"),
     "system_summary": (
         "metric", "k", "cutoff", "unit", "stage", "split", "slice", "slice_value", "mean", "lower", "upper", "observed", "if_failed_zero",
-        "if_failed_one", "questions", "scored", "failed", "not_applicable", "missing", "method",
+        "if_failed_one", "questions", "scored", "failed", "not_applicable", "missing", "supported", "method",
     ),
     "gate_results": (
         "gate", "scope", "value", "lower", "upper", "threshold", "direction", "questions", "coverage", "decision", "decision_reason",

@@ -151,7 +151,7 @@ def slices(tables: Tables, split: str, pass_metric: str) -> list[Values]:
         groups = []
         for name, values in sorted(by_slice.items()):
             lines = [
-                {"value": value, "cells": [score(found[k]) if k in found else None for k in keys]}
+                {"value": value, "cells": [score(found[k]) | {"thin": not found[k]["supported"]} if k in found else None for k in keys]}
                 for value, found in sorted(values.items())
             ]  # fmt: skip
             groups.append({"slice": name, "lines": lines[:_MOST_SLICES], "more": max(0, len(lines) - _MOST_SLICES)})

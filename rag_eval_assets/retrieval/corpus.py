@@ -58,7 +58,7 @@ class Corpus:
             if key not in self._readable:
                 self._readable[key] = entitled(predicate(key[0]), self.documents[key[1]])
             if not self._readable[key]:
-                return self.ids[at]
+                return str(self.ids[at])
         return None
 
     def named(self, item: str) -> int | None:

@@ -22,12 +22,13 @@ _KEYS = ("metric", "k", "cutoff", "unit", "stage")
 _STATUSES = (SCORED, FAILED, NOT_APPLICABLE, MISSING)
 
 
-def summarise(scores: pa.Table, questions: list[dict[str, Any]], slices: Sequence[str]) -> list[dict[str, Any]]:
+def summarise(scores: pa.Table, questions: list[dict[str, Any]], slices: Sequence[str], minimum_support: int = 1) -> list[dict[str, Any]]:
     """Rows of system_summary from a table of system_scores: every measure, split and slice value.
 
     Slices are "all", "answerable", and the named columns or keys of `slices` of golden_questions; a question is in each value
     of a list. Ranking measures: the headline runs over scored, failed and missing rows, the last two counted 0. Others: over
-    scored rows. not_applicable is in no denominator. Values lie between 0 and 1.
+    scored rows. not_applicable is in no denominator. Values lie between 0 and 1. `supported` marks means of at
+    least `minimum_support` questions.
     """
     questions = sorted(questions, key=lambda q: q["question_id"])
     place = {q["question_id"]: i for i, q in enumerate(questions)}
@@ -47,15 +48,9 @@ def summarise(scores: pa.Table, questions: list[dict[str, Any]], slices: Sequenc
                 status[at] = _STATUSES.index(columns["status"][row])
                 value[at] = values[row]
         for (split, name, slice_value), inside in members.items():
-            rows.append(
-                {
-                    **dict(zip(_KEYS, key, strict=True)),
-                    "split": split,
-                    "slice": name,
-                    "slice_value": slice_value,
-                    **_summary(value[inside], status[inside], key[-1] == "ranking"),
-                }
-            )
+            found = _summary(value[inside], status[inside], key[-1] == "ranking")
+            where = {"split": split, "slice": name, "slice_value": slice_value}
+            rows.append({**dict(zip(_KEYS, key, strict=True)), **where, **found, "supported": found["questions"] >= minimum_support})
     return rows
 
 
