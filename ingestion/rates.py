@@ -1,17 +1,20 @@
-"""Intervals that hold at any sample size, one of each kind for the whole project: a rate, a bounded mean, a pooled error rate.
+"""Intervals that hold at any sample size, one of each kind for the whole project: a rate, a bounded mean with or without clusters, a
+pooled error rate.
 
-What belongs here: the interval of one sample. What does not: differences and print (`scoring.intervals`), and which rows form a sample.
+What belongs here: the interval of one sample, and the bets behind it. What does not: differences and print (`scoring.intervals`), and
+which rows form a sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-Method = Literal["clopper_pearson", "mixture_betting", "none"]
+Method = Literal["clopper_pearson", "mixture_betting", "clustered_betting", "none"]
 Values = Sequence[float] | npt.NDArray[np.float64]
 
 _RATIOS = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
@@ -60,9 +63,23 @@ def bounded_mean(values: Values, lower: float = 0.0, upper: float = 1.0, confide
     if method_of(sample) == "clopper_pearson":
         low, high = clopper_pearson(round(float(sample.sum())), sample.size, confidence)
     else:
-        distinct, counts = np.unique(sample, return_counts=True)
-        tail = (1 - confidence) / 2
-        low, high = _betting_lower(distinct, counts, tail), 1.0 - _betting_lower(1.0 - distinct, counts, tail)
+        low, high = Bets.on(sample).limits((1 - confidence) / 2)
+    return lower + low * (upper - lower), lower + high * (upper - lower)
+
+
+def clustered_mean(
+    values: Values, clusters: Sequence[Hashable], lower: float = 0.0, upper: float = 1.0, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Interval of the mean of values in [lower, upper] that are independent between clusters only; `bounded_mean` where none repeats.
+
+    `Bets` on the clusters, whose sizes are taken as given: it holds for any dependence within a cluster, at any number of clusters.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if len(clusters) != sample.size:
+        raise ValueError(f"{sample.size} values cannot stand in {len(clusters)} clusters")
+    if len(set(clusters)) == sample.size:
+        return bounded_mean(sample, lower, upper, confidence)
+    low, high = Bets.on((sample - lower) / (upper - lower), clusters).limits((1 - confidence) / 2)
     return lower + low * (upper - lower), lower + high * (upper - lower)
 
 
@@ -96,25 +113,84 @@ def pooled_rate(errors: Sequence[int], units: Sequence[int], confidence: float =
     return value, min(limit(centre, 0.0, 0), value), max(limit(centre, 1.0, 1), value)
 
 
-def _betting_lower(values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], tail: float) -> float:
-    """Largest mean that bets against it refute at level `tail`, for distinct values in [0, 1] and their counts.
+@dataclass(frozen=True)
+class Bets:
+    """Bets on the mean of values in [0, 1] that come in clusters; clusters are independent, values within one need not be.
 
-    Under mean m the capital prod(1 - f + f x / m) has expectation 1 for each stake f in [0, 1], and so has the mean of the
-    capitals over stakes; by Markov's inequality it passes 1 / tail with probability at most `tail`. Capital falls as m
-    rises, so the refuted means are an interval. The stakes depend on the sample size alone.
+    Cluster c of n_c values with sum s_c is weighed w_c = n_c / max n. Under mean m the capital prod(1 - f w_c + f s_c / (m max n)) has an
+    expectation of at most 1 for each stake f in [0, 1], whatever the means of the single clusters are that make up m (of factors with a
+    given mean the product is largest where they are equal); so has the mean of the capitals over stakes, and by Markov's
+    inequality it passes 1 / tail with probability at most `tail`. With clusters of one value it is the bet of Waudby-Smith and Ramdas.
     """
-    n = int(counts.sum())
-    stakes = np.unique(np.minimum(1.0, np.sqrt(2 * np.log(1 / tail) / n) * _RATIOS))[:, None]
-    target = np.log(len(stakes) / tail)
-    low, high = 0.0, float(np.dot(values, counts) / n)
-    with np.errstate(divide="ignore"):
+
+    sums: npt.NDArray[np.float64]
+    """Distinct s_c / max n."""
+    weights: npt.NDArray[np.float64]
+    """Their w_c."""
+    counts: npt.NDArray[np.int64]
+    """How many clusters are alike."""
+
+    @classmethod
+    def on(cls, values: npt.NDArray[np.float64], clusters: Sequence[Hashable] | None = None) -> Bets:
+        """Bets on at least one value; without clusters each value is one. ValueError for a value outside [0, 1] or not finite."""
+        if not np.all(np.isfinite(values)) or values.min() < -1e-9 or values.max() > 1 + 1e-9:
+            raise ValueError("a value lies outside its range or is not finite")
+        values = np.clip(values, 0.0, 1.0)
+        if clusters is None:
+            distinct, counts = np.unique(values, return_counts=True)
+            return cls(distinct, np.ones(len(distinct)), counts)
+        place = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
+        inside = np.array([place[name] for name in clusters])
+        sizes = np.bincount(inside)
+        # Rounded, so that equal clusters are equal whatever order their values came in.
+        pairs = np.column_stack([np.round(np.bincount(inside, values), 12), sizes]) / sizes.max()
+        both, counts = np.unique(pairs, axis=0, return_counts=True)
+        return cls(both[:, 0], both[:, 1], counts)
+
+    @property
+    def opposite(self) -> Bets:
+        """The bets on 1 minus each value."""
+        return Bets(self.weights - self.sums, self.weights, self.counts)
+
+    @property
+    def mean(self) -> float:
+        """Mean over values."""
+        return float(self.sums @ self.counts) / float(self.weights @ self.counts)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean with clusters as the independent units (linearised)."""
+        left = self.sums - self.mean * self.weights
+        return float(np.sqrt((left**2) @ self.counts)) / float(self.weights @ self.counts)
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Lower and upper limit of the mean, each wrong with probability at most `tail`."""
+        return self._lower(tail), 1.0 - self.opposite._lower(tail)
+
+    def p_above(self, mean: float, tail: float) -> float:
+        """How probable such values are at most, were the true mean `mean` or less.
+
+        `tail` fixes the stakes; p <= tail if and only if the lower limit at `tail` is over `mean`.
+        """
+        return min(1.0, float(np.exp(-self._log_capital(mean, self._stakes(tail))))) if mean > 0 else 1.0
+
+    def _stakes(self, tail: float) -> npt.NDArray[np.float64]:
+        # They depend on the number and sizes of clusters alone, never on values.
+        size = float(self.weights**2 @ self.counts)
+        return np.unique(np.minimum(1.0, np.sqrt(2 * np.log(1 / tail) / size) * _RATIOS))[:, None]
+
+    def _log_capital(self, mean: float, stakes: npt.NDArray[np.float64]) -> float:
+        with np.errstate(divide="ignore"):
+            capital = np.log((1 - stakes * self.weights) + stakes * (self.sums / mean)) @ self.counts
+        return float(np.logaddexp.reduce(capital)) - float(np.log(len(stakes)))
+
+    def _lower(self, tail: float) -> float:
+        """Largest mean refuted at `tail`: capital falls as the mean rises, so the refuted means are an interval from 0."""
+        stakes, wanted = self._stakes(tail), np.log(1 / tail)
+        low, high = 0.0, self.mean
         for _ in range(_HALVINGS):
-            mean = (low + high) / 2
-            if mean == 0.0:
+            middle = (low + high) / 2
+            if middle == 0.0:
                 break
-            capital = np.log((1 - stakes) + stakes * (values / mean)) @ counts
-            if np.logaddexp.reduce(capital) >= target:
-                low = mean
-            else:
-                high = mean
-    return low
+            low, high = (middle, high) if self._log_capital(middle, stakes) >= wanted else (low, middle)
+        return low

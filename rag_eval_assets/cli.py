@@ -1,4 +1,4 @@
-"""rag-eval: sync, status, inspect, sql, report, sample, baseline, import, export, verify, ui.
+"""rag-eval: sync, status, inspect, sql, report, sample, baseline, compare, power, import, export, verify, ui.
 
 What belongs here: arguments, exit codes and what is printed. What does not: any work (each command is one call). Exit codes: 0 done,
 1 a partition failed or a check found something, 2 bad input or a lock held by another, 3 a gate blocks, 130 interrupted.
@@ -300,11 +300,78 @@ def baseline_save(
     name: str,
     system: str,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a baseline of that name.")] = False,
+    policy: Annotated[Path | None, typer.Option(help="Policy file it will be compared under; that of evaluation.yaml without it.")] = None,
 ) -> None:
     """Keep a system's scores under a name, to compare later candidates with."""
     from rag_eval_assets.snapshots import save_snapshot
 
-    out.print(escape(str(save_snapshot(context.obj, name, system, replace=replace))))
+    out.print(escape(str(save_snapshot(context.obj, name, system, policy=policy, replace=replace))))
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    candidate: Annotated[str, typer.Argument(help="A system of evaluation.yaml, scored by the last sync.")],
+    baseline: Annotated[str, typer.Argument(help="A baseline, saved by `rag-eval baseline save`.")],
+    policy: Annotated[Path | None, typer.Option(help="Policy file; that of evaluation.yaml without it.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here, a test case a claim.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write every row as JSON here.")] = None,
+) -> None:
+    """Decide a policy's claims about a system against a baseline: exit code 0 all pass, 1 an error, 3 a claim blocks."""
+    from rag_eval_assets.report import ci
+    from rag_eval_assets.snapshots import compare_with_snapshot
+
+    try:
+        rows = compare_with_snapshot(context.obj, candidate, baseline, policy)
+    except (*_typed_errors(), RuntimeError) as error:
+        err.print(f"[red]error[/red] {escape(_told(error))}")
+        raise typer.Exit(FAILED) from None
+    for path, form in ((junit, ci.as_junit), (as_json, ci.as_json)):
+        if path is not None:
+            path.write_text(form(candidate, baseline, rows), encoding="utf-8")
+    refused = next((row for row in rows if row["decision_reason"] == "incomparable" and row["metric"] == "all"), None)
+    if refused is not None:
+        err.print(f"[red]error[/red] {candidate} and {baseline} cannot be compared: {escape(str(refused['detail']))}")
+        raise typer.Exit(FAILED)
+    for row in rows:
+        if row["role"] == "declared" or row["slice"] != "all":
+            style = {"PASS": "green", "FAIL": "red"}.get(row["decision"], "yellow")
+            out.print(f"[{style}]{row['decision']}[/{style}] {escape(ci.line(row))}")
+    for name, (was, now) in json.loads(rows[0]["what_changed"]).items():
+        out.print(escape(f"changed  {name}: {json.dumps(was, ensure_ascii=False)} -> {json.dumps(now, ensure_ascii=False)}"))
+    out.print(f"{ci.verdict(rows)}: {candidate} against {baseline}")
+    if ci.verdict(rows) != "PASS":
+        raise typer.Exit(BLOCKED)
+
+
+@app.command()
+def power(
+    margin: Annotated[float, typer.Option(help="Margin of non-inferiority, or gain to show, in points: .02.")],
+    changed: Annotated[float, typer.Option(help="Share of questions whose verdict differs between candidate and baseline.")] = 0.1,
+    difference: Annotated[float, typer.Option(help="True mean difference that is expected.")] = 0.0,
+    claims: Annotated[int, typer.Option(min=1, help="Claims of the family.")] = 1,
+    confidence: Annotated[float, typer.Option(help="Confidence of intervals.")] = 0.95,
+    wanted: Annotated[float, typer.Option("--power", help="Probability with which the margin is to be shown.")] = 0.8,
+    rate: Annotated[float, typer.Option(help="Rate whose own interval is also planned.")] = 0.8,
+) -> None:
+    """How many independent questions a margin needs."""
+    from rag_eval_assets.scoring.hypotheses import questions_for_half_width, questions_for_margin
+
+    try:
+        paired = questions_for_margin(margin, changed=changed, difference=difference, confidence=confidence, power=wanted, family=claims)
+        alone = questions_for_half_width(margin, rate=rate, confidence=confidence)
+    except ValueError as error:
+        err.print(f"[red]error[/red] {escape(str(error))}")
+        raise typer.Exit(BAD_INPUT) from None
+
+    def told(questions: int | None) -> str:
+        return "no number of questions" if questions is None else f"{questions:,} questions"
+
+    case = f"a true difference of {difference:g} and {changed:.0%} of the verdicts changed"
+    tests = f"{claims} claim{'s' * (claims > 1)}, one-sided at {(1 - confidence) / 2:g}"
+    out.print(f"{told(paired)}: show with probability {wanted:g} that a candidate is not worse by {margin:g}, at {case} ({tests})")
+    out.print(f"{told(alone)}: the {confidence:.0%} interval of a rate of {rate:g} reaches {margin:g} to either side")
+    out.print("Questions that share a gold document count as less than one each.")
 
 
 @import_app.command("beir")
@@ -368,11 +435,11 @@ def _typed_errors() -> tuple[type[Exception], ...]:
     from ingestion.labels import LabelError
     from ingestion.sources import CorpusError
     from rag_eval_assets.golden import GoldenError
-    from rag_eval_assets.settings import SettingsError
     from rag_eval_assets.storage.dagster_damage import DamagedDatabaseError
     from rag_eval_assets.storage.owner import ForeignStateError
     from rag_eval_assets.storage.parquet import ContractError, TornFileError
     from rag_eval_assets.storage.sync import LockedError
+    from rag_eval_assets.strict import SettingsError
 
     return (
         CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,

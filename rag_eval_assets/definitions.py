@@ -110,8 +110,8 @@ def _typed_failures() -> tuple[type[Exception], ...]:
     from ingestion.labels import LabelError
     from ingestion.sources import CorpusError
     from rag_eval_assets.golden import GoldenError
-    from rag_eval_assets.settings import SettingsError
     from rag_eval_assets.storage.parquet import ContractError, TornFileError
+    from rag_eval_assets.strict import SettingsError
 
     return (ContractError, TornFileError, CorpusError, GoldenError, LabelError, SettingsError)
 
@@ -151,7 +151,7 @@ def to_dagster(
 ) -> dg.AssetsDefinition:
     """One declared asset as Dagster's."""
     contract = asset.contract
-    gates = list(graph.settings.gates) if asset.name == "gate_results" else []
+    gates = graph.settings.decided if asset.name == "gate_results" else []
     lineage = column_lineage(asset)
 
     def compute(context, **inputs):  # type: ignore[no-untyped-def]  # Dagster reads these annotations and wants none or real ones
@@ -186,7 +186,8 @@ def to_dagster(
             "dagster/uri": str(catalogue.root / asset.name if contract.family else catalogue.path(AssetPartition(asset.name))),
         },
         io_manager_key="tables",
-        check_specs=[dg.AssetCheckSpec(check_name(g), asset=asset.name, description=f"Gate {g} of evaluation.yaml") for g in gates] or None,
+        check_specs=[dg.AssetCheckSpec(check_name(g), asset=asset.name, description=f"{g} of evaluation.yaml or its policy") for g in gates]
+        or None,
     )(compute)
 
 

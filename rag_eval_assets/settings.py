@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from rag_eval_assets.policy import Policy, read_policy
 from rag_eval_assets.settings_base import Name, Strict, sound
-from rag_eval_assets.settings_checks import Location, Problem, cron_problem, glob_problem, storage_problem, unresolved
+from rag_eval_assets.settings_checks import cron_problem, glob_problem, policy_problems, storage_problem, unresolved
 from rag_eval_assets.settings_models import Model, Reader
+from rag_eval_assets.strict import Problem, SettingsError, UnresolvedNames, problem_line, read_strict
 from rag_eval_assets.tables import DERIVED_SLICES
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 DATA_VARIABLE = "RAG_EVAL_DATA"
 STATE_FOLDER = ".rag_eval"
@@ -34,18 +32,6 @@ SETTINGS_FILE = "evaluation.yaml"
 Share = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Permutations = Annotated[int, Field(ge=16, le=4096, description="MinHash permutations, 16 to 4096; each costs 4 bytes a document.")]
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used: names file, line, field and the mend."""
-
-
-class UnresolvedNames(ValueError):
-    """Names in settings that stand for nothing: (location, what is wrong) of each."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(f"{_dotted(location)}: {text}" for location, text in problems))
-        self.problems = problems
 
 
 class Limits(Strict):
@@ -439,11 +425,24 @@ class Settings(Strict):
     models: dict[Name, Model] = Field({}, description="Language models that readers and judges name.")
     judges: dict[Name, Judge] = Field({})
     gates: dict[Name, Gate] = Field({})
+    policy: str | None = Field(None, description="Policy file of comparisons, a path from this folder; its claims gate.")
     slices: tuple[str, ...] = Field(
         ("language", "intent", "kinds", *DERIVED_SLICES), description="Question fields reported as slices, and slices derived from labels."
     )
     minimum_support: int = Field(10, ge=1, description="Questions from which a slice's mean is not marked as thin.")
     nightly: Nightly = Nightly()
+
+    _claims: Policy | None = PrivateAttr(None)
+
+    @property
+    def claims(self) -> Policy | None:
+        """The policy that `policy` names; None where none is named."""
+        return self._claims
+
+    @property
+    def decided(self) -> list[str]:
+        """Names that gate_results decides: gates, then claims of the policy."""
+        return [*self.gates, *(self._claims.claims if self._claims else ())]
 
     @property
     def judge_parameters(self) -> dict[str, dict[str, Any]]:
@@ -507,110 +506,28 @@ class Folder:
         """The error of settings that the folder's files contradict, with the line of each."""
         path = self.path / SETTINGS_FILE
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-        return SettingsError("\n".join(_problem_line(path, root, location, text) for location, text in problems))
-
-
-def _dotted(location: Location) -> str:
-    return ".".join(map(str, location))
-
-
-def _problem_line(path: Path, root: yaml.Node | None, location: Location, text: str) -> str:
-    return f"{path}:{_line_of(root, location)}: {_dotted(location) or 'settings'}: {text}"
-
-
-def _line_of(root: yaml.Node | None, location: Sequence[int | str]) -> int:
-    """Line (from 1) of the deepest node on `location` that the file holds."""
-    node, line = root, 1
-    for step in location:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((k, v) for k, v in node.value if k.value == str(step)), None)
-            if found is None:
-                break
-            line, node = found[0].start_mark.line + 1, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            node = node.value[step]
-            line = node.start_mark.line + 1
-        else:
-            break
-    return line
+        return SettingsError("\n".join(problem_line(path, root, location, text) for location, text in problems))
 
 
 def read_settings(path: Path) -> Settings:
     """Read and check one `evaluation.yaml`. Raises SettingsError that names file, line, field and what is wrong."""
     if not path.is_file():
         raise SettingsError(f"{path}: no such file. An evaluation folder holds {SETTINGS_FILE}, corpus/ and golden/.")
-    try:
-        text = path.read_text(encoding="utf-8")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        raw = yaml.safe_load(text)
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise SettingsError(f"{path}:{line}: no UTF-8 text; save the file as UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f":{mark.line + 1}" if mark else ""
-        raise SettingsError(f"{path}{where}: not readable as YAML: {getattr(error, 'problem', None) or error}") from error
-    except RecursionError as error:
-        raise SettingsError(f"{path}:1: nested too deeply") from error
-    doubled = [f"{path}:{key.start_mark.line + 1}: {key.value}: stands twice in one mapping; keep one" for key in _doubled_keys(root)]
-    if doubled:
-        raise SettingsError("\n".join(doubled))
-    try:
-        settings = Settings.model_validate(raw if raw is not None else {})
-    except ValidationError as error:
-        raise SettingsError("\n".join(_problem_line(path, root, *problem) for problem in _problems(error))) from error
+    settings, root = read_strict(path, Settings, " (README.md has the smallest evaluation.yaml)")
     if settings.storage is not None and "://" not in settings.storage:
         place = path.parent / Path(settings.storage).expanduser()
         held = next(p for p in (place, *place.parents) if p.exists())
         if not held.is_dir():
-            raise SettingsError(_problem_line(path, root, ("storage",), f"{held} is no folder; name a folder for the tables"))
+            raise SettingsError(problem_line(path, root, ("storage",), f"{held} is no folder; name a folder for the tables"))
+    if settings.policy is not None:
+        settings._claims = sound_policy(path.parent / Path(settings.policy).expanduser(), settings)
     return settings
 
 
-def _problems(error: ValidationError) -> Iterator[Problem]:
-    """(location, text) of each problem; of names that stand for nothing, of each name."""
-    for problem in error.errors():
-        named = problem.get("ctx", {}).get("error")
-        if isinstance(named, UnresolvedNames):
-            yield from named.problems
-        else:
-            yield problem["loc"], _told(problem)
-
-
-def _told(problem: ErrorDetails) -> str:
-    """A problem with its mend, where pydantic tells the fault alone."""
-    if problem["type"] == "extra_forbidden":
-        return f"no such setting; known: {', '.join(_fields_at(problem['loc'][:-1]))}"
-    if problem["type"] == "missing":
-        return "is required" + (" (README.md has the smallest evaluation.yaml)" if len(problem["loc"]) == 1 else "")
-    return problem["msg"].removeprefix("Value error, ")
-
-
-def _fields_at(location: Sequence[int | str]) -> list[str]:
-    """Settings that may stand at a location."""
-    kind: Any = Settings
-    for part in location:
-        kind = kind.model_fields[part].annotation if hasattr(kind, "model_fields") else _held(kind)
-        if get_origin(kind) in (Union, UnionType):
-            kind = _held(kind)
-    return list(kind.model_fields)
-
-
-def _held(kind: Any) -> Any:
-    """What a mapping, a tuple or an optional field holds."""
-    return next(held for held in reversed(get_args(kind)) if held not in (NoneType, ...))
-
-
-def _doubled_keys(node: yaml.Node | None) -> Iterator[yaml.Node]:
-    """Keys that YAML would let overwrite an earlier one without a word."""
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    yield key
-                seen.add(key.value)
-            yield from _doubled_keys(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _doubled_keys(item)
+def sound_policy(path: Path, settings: Settings) -> Policy:
+    """A policy file whose names stand for something under these settings. Raises SettingsError that names file, line and field."""
+    policy, root = read_policy(path)
+    problems = [problem_line(path, root, *problem) for problem in policy_problems(policy, settings)]
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return policy

@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rag_eval_assets.settings import Gate, Retriever, Settings, System
+from rag_eval_assets.strict import Location, Problem
 
-Location = tuple[str | int, ...]
-Problem = tuple[Location, str]
+if TYPE_CHECKING:
+    from rag_eval_assets.policy import Claim, Policy
+    from rag_eval_assets.settings import Gate, Retriever, Settings, System
 
 CATEGORIES = (
     "Address", "Boilerplate", "CodeSnippet", "CompositeElement", "DocumentData", "EmailAddress", "FigureCaption", "Footer", "Footnote",
@@ -155,7 +155,24 @@ def _metrics_of(source: str) -> Sequence[str]:
     return known.get(source, METRICS)
 
 
-def _summary_gate(gate: Gate, settings: Settings) -> Iterator[Problem]:
+def policy_problems(policy: Policy, settings: Settings) -> Iterator[Problem]:
+    """Every claim on something that is not scored, and every two claims that are one."""
+    seen: dict[tuple[str | int, ...], str] = {}
+    for name, claim in policy.claims.items():
+        yield from ((("claims", name, *where), text) for where, text in _summary_gate(claim, settings))
+        measure = (claim.metric, claim.k, claim.cutoff, claim.unit, claim.claim)
+        if measure in seen:
+            yield ("claims", name), f"is the claim of {seen[measure]!r} again; keep one"
+        seen[measure] = name
+    if clash := sorted(policy.claims.keys() & settings.gates.keys()):
+        yield ("claims", clash[0]), "is the name of a gate in evaluation.yaml; choose another"
+
+
+def _summary_gate(gate: Gate | Claim, settings: Settings) -> Iterator[Problem]:
+    if "similarity" in gate.metric:
+        # A wrong number and a dropped negation look alike to a similarity.
+        yield ("metric",), f"{gate.metric} is a similarity: it may be reported, not gate; correct or token_f1 can"
+        return
     from rag_eval_assets.scoring.answers import METRICS
     from rag_eval_assets.scoring.ragas_metrics import STRING_METRICS, judged_name
     from rag_eval_assets.scoring.ranking import measures

@@ -794,17 +794,29 @@ _table("system_summary", "release", "a metric in one slice", ("metric", "k", "cu
     col("method", string, "Method of the interval."),
 ], "system")
 
-_table("comparison", "release", "a paired difference to a baseline", ("baseline", "metric", "k", "cutoff", "unit", "split"), [
+_table("comparison", "release", "a paired difference to a baseline",
+       ("baseline", "role", "metric", "k", "cutoff", "unit", "split", "slice", "slice_value", "claim", "claim_name"), [
     col("baseline", string, "Baseline; none where none is saved."),
+    col("role", string, "declared: a claim of the policy, decided with its whole family; exploratory: decides nothing."),
+    col("claim_name", string, "Claim of the policy; empty where exploratory."),
+    col("claim", string, "superiority, non_inferiority or equivalence."),
+    col("margin", f64, "Margin of the claim, in points of the score.", null=True),
     col("metric", string, "Metric."),
     col("k", i32, "Cut-off."),
     col("cutoff", string, "What k counts."),
     col("unit", string, "What is counted."),
     col("split", string, "Split."),
+    col("slice", string, "Slice name; all for everything."),
+    col("slice_value", string, "Slice value."),
     col("difference", f64, "Candidate minus baseline, mean over paired questions.", null=True),
-    *_interval("the difference"),
+    *_interval("the difference, by bets on clusters"),
+    col("p_value", f64, "How probable such pairs are at most where the claim does not hold.", null=True),
+    col("p_adjusted", f64, "The same after Holm's step-down over the family; null where exploratory.", null=True),
+    col("detectable", f64, "Beside an undecided row: distance to a bound that such pairs would decide with probability .8.", null=True),
     col("paired", i32, "Questions scored on both sides."),
+    col("clusters", i32, "Independent groups of paired questions: those linked by gold documents are one."),
     col("missing", i32, "Questions without a score on one side."),
+    col("excluded", i32, "Questions to which the measure does not apply on one side or both."),
     col("decision", string, "PASS, FAIL or INSUFFICIENT_EVIDENCE."),
     col("decision_reason", string, "Reason code of the decision."),
     col("what_changed", string, "Treatments that differ, canonical JSON."),
@@ -812,12 +824,12 @@ _table("comparison", "release", "a paired difference to a baseline", ("baseline"
 ], "system")
 
 _table("gate_results", "release", "a gate in one scope", ("gate", "scope"), [
-    col("gate", string, "Gate from settings."),
-    col("scope", string, "System, chunking, class or corpus it is judged on."),
+    col("gate", string, "Gate from settings, or claim of the policy."),
+    col("scope", string, "System, chunking, class or corpus it is judged on; system/baseline for a claim."),
     col("value", f64, "Value judged.", null=True),
     *_interval("the value"),
     col("threshold", f64, "Threshold."),
-    col("direction", string, "at_least or at_most."),
+    col("direction", string, "at_least or at_most; within for a claim of equivalence."),
     col("questions", i32, "Items behind the value."),
     col("coverage", f64, "Share of expected items that were scored.", null=True),
     col("decision", string, "PASS, FAIL or INSUFFICIENT_EVIDENCE."),

@@ -11,7 +11,8 @@ import yaml
 
 from rag_eval_assets.golden import GoldenError, read_golden
 from rag_eval_assets.importing import ImportedDataError, import_beir
-from rag_eval_assets.settings import Settings, SettingsError, read_settings
+from rag_eval_assets.settings import Settings, read_settings
+from rag_eval_assets.strict import SettingsError
 
 CORPUS = [{"_id": f"d{i}", "title": f"Title {i}", "text": f"The text of number {i}."} for i in range(6)]
 QUERIES = [{"_id": f"q{i}", "text": f"What is number {i}?"} for i in range(6)]

@@ -10,8 +10,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_eval_assets.settings import DATA_VARIABLE, Folder, Settings, SettingsError, read_settings
+from rag_eval_assets.settings import DATA_VARIABLE, Folder, Settings, read_settings
 from rag_eval_assets.settings_checks import CATEGORIES, cron_problem
+from rag_eval_assets.strict import SettingsError
 
 MINIMAL = """\
 parsers:
@@ -361,3 +362,31 @@ def test_a_judge_may_name_a_model_and_takes_its_endpoint(tmp_path: Path) -> None
     ).judge_parameters
     assert [found["named"][k] for k in ("model", "base_url", "key_variable")] == ["large", "http://h/v1", "LARGE_KEY"]
     assert [found["own"][k] for k in ("model", "base_url", "key_variable")] == ["m", "http://other/v1", "OPENAI_API_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        ("a: {metric: nDCG, k: 10, claim: non_inferiority}", "2: claims.a: non_inferiority needs a margin over 0, such as 0.02"),
+        ("a: {metric: nDCG, k: 7, margin: 0.1}", "2: claims.a.k: nDCG by document is not scored at 7"),
+        ("a: {metric: correct, margin: 0.1}", "2: claims.a.unit: correct is not counted by document; known: question"),
+        (
+            "a: {metric: ragas_string_similarity, unit: question, margin: 0.1}",
+            "2: claims.a.metric: ragas_string_similarity is a similarity",
+        ),
+        ("a: {metric: nDCG, k: 10, margin: 2}", "2: claims.a.margin: Input should be less than 1"),
+        ("a: {metric: RR, margin: 0.1}\n  b: {metric: RR, margin: 0.2}", "3: claims.b: is the claim of 'a' again; keep one"),
+    ],
+)
+def test_a_mistake_in_a_policy_names_its_file_line_and_field(tmp_path: Path, claims: str, message: str) -> None:
+    (tmp_path / "policy.yaml").write_text(f"claims:\n  {claims}\n")
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, f"policy: policy.yaml\n{MINIMAL}")
+    assert str(caught.value).startswith(f"{tmp_path / 'policy.yaml'}:{message}")
+
+
+def test_the_policy_that_is_shipped_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text((Path(__file__).parents[1] / "data" / "policy.yaml").read_text())
+    claims = read(tmp_path, f"policy: policy.yaml\n{MINIMAL}").claims
+    assert claims is not None
+    assert set(claims.claims) == {"ranking-no-worse", "answers-no-worse"}

@@ -29,6 +29,10 @@ GOLDEN_IDENTITY = (
 )  # fmt: skip
 
 
+SLICED = ("intent", "language", "kinds", "session", "file", "slices")
+"""Further columns that hold slices."""
+
+
 @table_asset(
     "system_specs",
     "golden_questions",
@@ -140,8 +144,10 @@ def system_summary(
     "golden_questions",
     "baselines",
     kinds=["numpy"],
-    columns={"source_documents": ("doc_id", "sha256"), "golden_questions": GOLDEN_IDENTITY},
-    settings=lambda s, p: {"judges": {n: j.model_dump() for n, j in s.judges.items()}},
+    columns={"source_documents": ("doc_id", "sha256"), "golden_questions": (*GOLDEN_IDENTITY, *SLICED)},
+    settings=lambda s, p: (
+        {**treatments(s, str(p)), "judges": s.judge_parameters, "policy": s.claims.model_dump() if s.claims else None} if p else {}
+    ),
     libraries=["scipy"],
 )
 def comparison(
@@ -155,19 +161,40 @@ def comparison(
     """Paired differences to the saved baselines of this system, with a decision or the evidence that is missing."""
     spec = system_specs.to_pylist()[0]
     mine = baselines.filter(pc.equal(baselines["system"], step.partition)).to_pylist()
-    made_under = identities(spec, source_documents, golden_questions, step.settings)
-    return Product(comparing.compare(spec, system_scores.to_pylist(), mine, made_under))
+    policy = step.settings.claims.model_dump() if step.settings.claims else None
+    made_under = identities(spec, source_documents, golden_questions, step.settings, policy)
+    return Product(comparing.compare(system_scores.to_pylist(), mine, golden_questions.to_pylist(), made_under, policy))
 
 
-def identities(spec: dict[str, Any], source_documents: pa.Table, golden_questions: pa.Table, settings: Settings) -> dict[str, Any]:
-    """What must match between a candidate and its baseline (corpus, questions, labels, scorer, judges), and the spec, which may differ."""
+def treatments(settings: Settings, system: str) -> dict[str, Any]:
+    """Settings beside its spec that shape what a system finds: they may differ between candidate and baseline, and are listed."""
+    chosen = settings.retrievers.get(settings.systems[system].retriever)
+    lanes = {name: settings.retrievers[name].parameters for name in chosen.of} if chosen else {}
+    parts = {name: part.model_dump(mode="json") for name, part in (("cleaning", settings.cleaning), ("dedup", settings.dedup))}
+    return {
+        "index": {"retriever": chosen.parameters if chosen else None, **lanes},
+        "parsers": {name: settings.parsers[name].model_dump(mode="json") for name in sorted(set(settings.parser_of.values()))},
+        **parts,
+    }
+
+
+def identities(
+    spec: dict[str, Any],
+    source_documents: pa.Table,
+    golden_questions: pa.Table,
+    settings: Settings,
+    policy: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """What must match between a candidate and its baseline, and under `spec` the treatments, which may differ."""
     return {
         "corpus": digest(source_documents.select(["doc_id", "sha256"]).to_pylist()),
         "questions": digest(golden_questions.select(["question_id", "text", "split"]).to_pylist()),
         "labels": digest(golden_questions.select(list(GOLDEN_IDENTITY)).to_pylist()),
+        "policy": digest(policy) if policy else None,
         "scorer": digest(SourceTree().closure(["rag_eval_assets.scoring.answers", "rag_eval_assets.scoring.ranking"])),
-        "judges": digest({name: judge.model_dump() for name, judge in settings.judges.items()}),
-        "spec": {k: v for k, v in spec.items() if not k.endswith("_sha256")},
+        "judge": digest(settings.judge_parameters),
+        "aggregation": comparing.AGGREGATION,
+        "spec": {k: v for k, v in spec.items() if not k.endswith("_sha256")} | treatments(settings, spec["system"]),
     }
 
 
@@ -177,8 +204,9 @@ def identities(spec: dict[str, Any], source_documents: pa.Table, golden_question
     "filter_exclusion",
     "parse_quality",
     "dedup_quality",
+    "comparison",
     kinds=["python"],
-    settings=lambda s, p: {"gates": {name: gate.model_dump() for name, gate in s.gates.items()}},
+    settings=lambda s, p: {"gates": {name: gate.model_dump() for name, gate in s.gates.items()}, "claims": _claims(s)},
     libraries=["scipy"],
 )
 def gate_results(
@@ -188,8 +216,9 @@ def gate_results(
     filter_exclusion: pa.Table,
     parse_quality: dict[str, pa.Table],
     dedup_quality: pa.Table,
+    comparison: dict[str, pa.Table],
 ) -> Product:
-    """Every gate of evaluation.yaml in every scope: value, interval, threshold, coverage, decision and its reason."""
+    """Every gate of evaluation.yaml in every scope and every claim of the policy: value, interval, threshold, decision and its reason."""
     tables = {
         "system_summary": system_summary,
         "ann_recall": ann_recall,
@@ -197,7 +226,12 @@ def gate_results(
         "parse_quality": parse_quality,
         "dedup_quality": {None: dedup_quality},
     }
-    return Product(gates.judge_gates({name: gate.model_dump() for name, gate in step.settings.gates.items()}, tables))
+    rows = gates.judge_gates({name: gate.model_dump() for name, gate in step.settings.gates.items()}, tables)
+    return Product(rows + gates.judge_claims(_claims(step.settings), comparison))
+
+
+def _claims(settings: Settings) -> dict[str, Any]:
+    return {name: claim.model_dump() for name, claim in settings.claims.claims.items()} if settings.claims else {}
 
 
 @table_asset(

@@ -71,8 +71,9 @@ READS: dict[str, tuple[str, ...]] = {
     "system_scores": ("question_id", "split", "metric", "value", "status", "reason", "explanation"),
     "diagnosis": ("question_id", "split", "intervention", "recovered", "label", "why", "reason"),
     "comparison": (
-        "baseline", "metric", "k", "cutoff", "unit", "split", "difference", "lower", "upper", "paired", "missing", "decision",
-        "decision_reason", "what_changed", "status", "reason", "detail",
+        "baseline", "role", "claim_name", "claim", "margin", "metric", "k", "cutoff", "unit", "split", "slice", "slice_value", "difference",
+        "lower", "upper", "detectable", "paired", "missing", "excluded", "decision", "decision_reason", "what_changed", "status", "reason",
+        "detail",
     ),
     "judge_audit": ("reason",),
 }  # fmt: skip

@@ -186,7 +186,7 @@ def baselines(tables: Tables, split: str) -> list[Values]:
 
 
 def _in_order(rows: Rows) -> list[Row]:
-    return sorted(rows, key=lambda r: (r["baseline"], r["split"], *facts.measure_key(r)))
+    return sorted(rows, key=lambda r: (r["baseline"], r["role"], r["split"], *facts.measure_key(r), r["slice"], r["slice_value"]))
 
 
 def _compared(row: Row) -> Values:
@@ -194,7 +194,7 @@ def _compared(row: Row) -> Values:
     return {
         **measure_of(row),
         "baseline": row["baseline"],
-        "split": row["split"],
+        "split": row["split"] if row["slice"] == "all" else f"{row['split']}, {row['slice']} {row['slice_value']}",
         "difference": formats.difference(row["difference"], share),
         "interval": formats.difference_interval(row["lower"], row["upper"], share),
         "points": share,
@@ -202,8 +202,17 @@ def _compared(row: Row) -> Values:
         "missing": formats.count(row["missing"]),
         "decision": decision(row["decision"]),
         "reason": reason(row["decision_reason"]) if row["status"] == SCORED else reason(row["reason"]),
-        "detail": formats.readable(row["detail"], QUOTED),
+        "detail": formats.readable(_claim(row, share), QUOTED),
     }
+
+
+def _claim(row: Row, share: bool) -> str:
+    """What was asked of the pairs, and from where they would have told."""
+    name = f"claim {row['claim_name']}, " if row["claim_name"] else ""
+    asked = f"{row['role']}: {name}{row['claim'].replace('_', ' ')}, margin {formats.difference(row['margin'], share)}"
+    excluded = f"; {row['excluded']} excluded" if row["excluded"] else ""
+    detectable = "" if row["detectable"] is None else f"; decides from {formats.difference(row['detectable'], share)} off a bound"
+    return asked + excluded + detectable + (f"; {row['detail']}" if row["detail"] else "")
 
 
 def _changes(text: str) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rag_eval_assets.scoring.comparison import DECLARED
 from rag_eval_assets.scoring.decisions import FAIL, INSUFFICIENT, PASS
 from rag_eval_assets.scoring.intervals import bounded_mean
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, SCORED
@@ -69,6 +70,52 @@ def judge_gates(gates: Mapping[str, Gate], tables: Mapping[str, Tables]) -> list
         judged += [Figure(scope, None, 0, 0) for scope in sorted(asked - covered)]
         rows += [_decide(name, gate, figure) for figure in judged or [Figure(CORPUS, None, 0, 0)]]
     return rows
+
+
+def judge_claims(claims: Mapping[str, Row], comparisons: Mapping[str | None, pa.Table]) -> list[dict[str, Any]]:
+    """Rows of gate_results for the claims of a policy: the decisions of `comparison`, by system, one scope a system and baseline.
+
+    A system without a baseline is not judged; where none has one, each claim is one row without evidence.
+    """
+    rows = []
+    for system, table in sorted(comparisons.items(), key=str):
+        for row in table.to_pylist():
+            refused = row["role"] != DECLARED and row["metric"] == "all" and row["decision_reason"] != "no_baseline"
+            for name in [row["claim_name"]] if row["role"] == DECLARED else claims if refused else ():
+                rows.append(_claimed(name, claims[name], f"{system}/{row['baseline']}", row))
+    judged = {row["gate"] for row in rows}
+    nothing: Row = dict.fromkeys(("difference", "lower", "upper", "detail")) | {"paired": 0, "missing": 0, "excluded": 0}
+    rows += [
+        _claimed(name, claim, CORPUS, {**nothing, "decision": INSUFFICIENT, "decision_reason": "no_baseline"})
+        for name, claim in claims.items()
+        if name not in judged
+    ]
+    return sorted(rows, key=lambda r: (r["gate"], r["scope"]))
+
+
+def _claimed(name: str, claim: Row, scope: str, row: Row) -> dict[str, Any]:
+    margin = claim["margin"] or 0.0
+    threshold, direction = {
+        "superiority": (margin, "at_least"),
+        "non_inferiority": (-margin, "at_least"),
+        "equivalence": (margin, "within"),
+    }[claim["claim"]]
+    expected = row["paired"] + row["missing"]
+    return {
+        "gate": name,
+        "scope": scope,
+        "value": row["difference"],
+        "lower": row["lower"],
+        "upper": row["upper"],
+        "threshold": threshold,
+        "direction": direction,
+        "questions": row["paired"],
+        "coverage": row["paired"] / expected if expected else None,
+        "decision": row["decision"],
+        "decision_reason": row["decision_reason"],
+        "starting_value": False,
+        "detail": row["detail"],
+    }
 
 
 def _decide(name: str, gate: Gate, figure: Figure) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from upath import UPath
 
-from rag_eval_assets.settings import SETTINGS_FILE, STATE_FOLDER, Folder, SettingsError
+from rag_eval_assets.settings import SETTINGS_FILE, STATE_FOLDER, Folder
 from rag_eval_assets.storage.state import read_json, write_json
+from rag_eval_assets.strict import SettingsError
 
 MARKER = "owner.json"
 IDENTITY = "identity.json"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rag_eval_assets.scoring.decisions import DECISION_REASONS
-from rag_eval_assets.scoring.gates import judge_gates
+from rag_eval_assets.scoring.gates import judge_claims, judge_gates
 from rag_eval_assets.settings import Gate
 from tests.scoring.builders import Row, complete, table
 
@@ -229,3 +229,22 @@ def test_evidence_lost_to_a_merge_is_judged_on_quotations_and_rates_on_pairs(
                    evidence_loss_upper=0.9, missed_merge_rate=0.5 if pairs else None, used=True, status="scored")  # fmt: skip
     (found,) = judged({"source": "dedup_quality", "metric": metric, "at_most": 0.0}, {None: table("dedup_quality", [row])})
     assert (found["decision"], found["questions"]) == (decision, quotations if decision == "FAIL" else 0)
+
+
+def test_claims_without_any_baseline_are_rows_without_evidence() -> None:
+    claim = {"claim": "superiority", "margin": None}
+    none = complete("comparison", role="exploratory", metric="all", baseline="none", decision_reason="no_baseline")
+    (row,) = judge_claims({"better": claim}, {"first": table("comparison", [none])})
+    assert (row["gate"], row["scope"], row["decision"], row["decision_reason"]) == (
+        "better", "corpus", "INSUFFICIENT_EVIDENCE", "no_baseline",
+    )  # fmt: skip
+
+
+def test_a_refused_comparison_blocks_every_claim() -> None:
+    claims = {name: {"claim": "equivalence", "margin": 0.1} for name in ("one", "two")}
+    refused = {"role": "exploratory", "metric": "all", "paired": 0, "missing": 0, "decision": "INSUFFICIENT_EVIDENCE"}
+    row = complete("comparison", baseline="june", decision_reason="incomparable", detail="corpus: 'a' is now 'b'", **refused)
+    found = judge_claims(claims, {"first": table("comparison", [row])})
+    assert {(r["gate"], r["scope"], r["decision_reason"], r["direction"]) for r in found} == {
+        (name, "first/june", "incomparable", "within") for name in claims
+    }
