@@ -53,12 +53,24 @@ def compare_with_snapshot(folder: Folder, candidate: str, baseline: str, policy:
     if not saved:
         known = sorted(path.stem for path in folder.baselines.glob("*.parquet"))
         raise LookupError(f"no baseline {baseline!r}; known: {', '.join(known) or 'none'}")
-    graph, catalogue = Graph(folder), open_catalogue(folder)
-    roots = {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()}
-    wanted = AssetPartition("system_scores", candidate)
-    if reasons := evaluate(graph, catalogue, roots)[wanted].reasons:
-        raise RuntimeError(f"{wanted} is stale ({'; '.join(reasons[:2])}): run 'rag-eval sync' first")
+    if stale := _stale(folder, AssetPartition("system_scores", candidate)):
+        raise RuntimeError(f"{stale}: run 'rag-eval sync' first")
     return compare(scores.to_pylist(), saved, questions.to_pylist(), made_under, rules)
+
+
+def _stale(folder: Folder, wanted: AssetPartition) -> str | None:
+    """What an asset partition is made from, or it itself, that is stale, and why; None where all is fresh."""
+    graph, catalogue = Graph(folder), open_catalogue(folder)
+    statuses = evaluate(graph, catalogue, {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()})
+    seen, waiting = {wanted}, [wanted]
+    while waiting:
+        node = waiting.pop()
+        if reasons := statuses[node].reasons:
+            return f"{wanted} stands on {node}, which is stale ({'; '.join(reasons[:2])})"
+        above = sorted(set(graph.upstream(node)) - seen, key=str)
+        seen.update(above)
+        waiting += above
+    return None
 
 
 def _policy(folder: Folder, path: Path | None) -> dict[str, Any] | None:
