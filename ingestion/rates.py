@@ -139,6 +139,8 @@ class Bets:
         if clusters is None:
             distinct, counts = np.unique(values, return_counts=True)
             return cls(distinct, np.ones(len(distinct)), counts)
+        if len(set(clusters)) == values.size:
+            return cls.on(values)
         place = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
         inside = np.array([place[name] for name in clusters])
         sizes = np.bincount(inside)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rag_eval_assets.scoring.clusters import question_clusters
@@ -109,6 +109,13 @@ class _Baseline:
     clusters: Mapping[str, str]
     treatments: str
     rules: Mapping[str, Any]
+    _read: dict[Measure, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
+
+    def _sides(self, measure: Measure) -> tuple[dict[str, float], dict[str, float]]:
+        """Values of the baseline and of the candidate by question, read once for all slices."""
+        if measure not in self._read:
+            self._read[measure] = _values(self.before[measure], measure[3]), _values(self.now[measure], measure[3])
+        return self._read[measure]
 
     def claims(self) -> list[dict[str, Any]]:
         """A row for each claim of the policy, decided as one family."""
@@ -141,16 +148,16 @@ class _Baseline:
         # Measures that only one side has (a metric or a cut-off that came or went) are differences in what is measured, not in scores.
         shared = sorted(self.before.keys() & self.now.keys())
         rows = [self._explored(measure, self._pairs(measure), 1) for measure in shared if measure not in claimed]
+        members: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for name in chosen["slices"]:
+            for question, row in self.questions.items():
+                for value in slice_values(row, name):
+                    members[name, value].add(question)
         for measure in (m for m in shared if m in claimed):
             asked = self.before[measure].keys() | self.now[measure].keys()
-            for field in chosen["slices"]:
-                members: dict[str, set[str]] = defaultdict(set)
-                for question in sorted(asked & self.questions.keys()):
-                    for value in slice_values(self.questions[question], field):
-                        members[value].add(question)
-                for value in sorted(members):
-                    pairs = self._pairs(measure, members[value])
-                    rows.append(self._explored(measure, pairs, chosen["minimum_support"], (field, value)))
+            for place in sorted(members):
+                if inside := members[place] & asked:
+                    rows.append(self._explored(measure, self._pairs(measure, inside), chosen["minimum_support"], place))
         return rows
 
     def _explored(self, measure: Measure, pairs: _Pairs, support: int, place: tuple[str, str] = ("all", "")) -> dict[str, Any]:
@@ -164,9 +171,9 @@ class _Baseline:
         return self._row(measure, "non_inferiority", margin, pairs, evidence, decided, place=place)
 
     def _pairs(self, measure: Measure, inside: set[str] | None = None) -> _Pairs:
-        before, now, unit = self.before[measure], self.now[measure], measure[3]
-        old, new = _values(before, unit), _values(now, unit)
-        asked = sorted(q for q in before.keys() | now.keys() if inside is None or q in inside)
+        before, now = self.before[measure], self.now[measure]
+        old, new = self._sides(measure)
+        asked = sorted(before.keys() | now.keys() if inside is None else inside)
         idle = {q for q in asked for side in (before, now) if q in side and side[q]["status"] == NOT_APPLICABLE}
         shared = [q for q in asked if q in old and q in new]
         lost = [q for q in asked if q not in new and q not in idle]
@@ -181,7 +188,7 @@ class _Baseline:
     def _evidence(self, measure: Measure, pairs: _Pairs, claim: Claim, margin: float, family: int) -> Evidence | None:
         if not pairs.shared:
             return None
-        old, new = _values(self.before[measure], measure[3]), _values(self.now[measure], measure[3])
+        old, new = self._sides(measure)
         return weigh(
             [new[q] for q in pairs.shared],
             [old[q] for q in pairs.shared],
@@ -307,9 +314,9 @@ def _by_measure(rows: Iterable[Row]) -> dict[Measure, dict[str, Row]]:
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Fields whose values differ, with the value before and now; a field that one side lacks counts as null there."""
     return {
-        field: [before.get(field), now.get(field)]
-        for field in sorted(before.keys() | now.keys())
-        if _canonical(before.get(field)) != _canonical(now.get(field))
+        name: [before.get(name), now.get(name)]
+        for name in sorted(before.keys() | now.keys())
+        if _canonical(before.get(name)) != _canonical(now.get(name))
     }
 
 
