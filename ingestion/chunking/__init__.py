@@ -104,7 +104,8 @@ def chunk_document(
         spans = module.chunk(text, elements, tokens, chunking.size, percentile=chunking.percentile, embed=embed)
     else:
         spans = module.chunk(text, elements, tokens, chunking.size, chunking.overlap)
-    counts, parent_counts = (_token_counts(tokens, of).tolist() for of in (spans, parents))
+    counts = _token_counts(tokens, spans)
+    parent_counts = _token_counts(tokens, parents) if parents else []
     parent_starts = [start for start, _ in parents]
     # A start between two elements belongs to the one that follows; the last element also owns what comes after it.
     element_ends = list(accumulate((e["end"] for e in elements), max))
@@ -134,7 +135,9 @@ def chunk_document(
     return rows
 
 
-def _token_counts(tokens: np.ndarray, spans: list[tuple[int, int]]) -> np.ndarray:
+def _token_counts(tokens: np.ndarray, spans: list[tuple[int, int]]) -> list[int]:
     """Tokens that lie in each span, wholly or partly."""
     starts, ends = np.ascontiguousarray(tokens[:, 0]), np.ascontiguousarray(tokens[:, 1])
-    return np.searchsorted(starts, [e for _, e in spans], "left") - np.searchsorted(ends, [s for s, _ in spans], "right")
+    sought = np.array(spans, dtype=np.int32).reshape(-1, 2)
+    found: list[int] = (np.searchsorted(starts, sought[:, 1], "left") - np.searchsorted(ends, sought[:, 0], "right")).tolist()
+    return found

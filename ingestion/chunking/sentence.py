@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ingestion.chunking.budget import Budget
-from ingestion.chunking.recursive import Boundaries, split, text_levels, tidied, within
+from ingestion.chunking.recursive import Level, split, text_levels, tidied, within
 from ingestion.sentences import sentence_starts
 
 _ROW = re.compile(r"\n")
@@ -43,6 +43,6 @@ def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, 
     return tidied(text, split(budget, 0, len(text), sentence_levels(text, unit_starts(text, elements), budget), size, overlap))
 
 
-def sentence_levels(text: str, starts: Sequence[int], budget: Budget) -> list[Boundaries]:
+def sentence_levels(text: str, starts: Sequence[int], budget: Budget) -> list[Level]:
     """Where sentences may be parted, then words and tokens: a sentence that is too long has no better place."""
-    return [within(starts), *text_levels(text, budget)[-2:]]
+    return [within(starts, budget), *text_levels(text, budget)[-2:]]

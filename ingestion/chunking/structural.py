@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
 
 from ingestion.chunking.budget import Budget, trimmed
-from ingestion.chunking.recursive import Boundaries, split, text_levels, within
+from ingestion.chunking.recursive import Edges, Level, split, text_levels, within
 
 HEADING, LIST_ITEM, TABLE = "Title", "ListItem", "Table"
 
@@ -26,6 +26,22 @@ class _Section:
     start: int
     end: int
     parent: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Except:
+    """A level without some of its places: no cut is made there."""
+
+    places: frozenset[int]
+    level: Level
+
+    def between(self, start: int, end: int) -> Edges | None:
+        edges = self.level.between(start, end)
+        if edges is None or self.places.isdisjoint(edges.places[1:-1]):
+            return edges
+        kept = [place not in self.places for place in edges.places]
+        kept[0] = kept[-1] = True
+        return Edges(*(list(compress(of, kept)) for of in edges)) if sum(kept) > 2 else None
 
 
 def _sections(text: str, elements: Sequence[Mapping[str, Any]]) -> list[_Section]:
@@ -85,11 +101,7 @@ def chunk(text: str, elements: Sequence[Mapping[str, Any]], tokens: np.ndarray, 
                 groups[-1] = _Section(group.start, section.end, group.parent)
                 continue
         groups.append(section)
-    announced = {after["start"] for before, after in pairwise(elements) if before["category"] == HEADING}
-
-    def beside_heading(level: Boundaries) -> Boundaries:
-        return lambda start, end: [edge for edge in level(start, end) if edge not in announced]
-
-    levels = [within(_block_starts(elements, budget, size)), *map(beside_heading, text_levels(text, budget))]
+    announced = frozenset(after["start"] for before, after in pairwise(elements) if before["category"] == HEADING)
+    levels = [within(_block_starts(elements, budget, size), budget), *(_Except(announced, level) for level in text_levels(text, budget))]
     spans = (trimmed(text, *span) for group in groups for span in split(budget, group.start, group.end, levels, size))
     return [(start, end) for start, end in spans if start < end]

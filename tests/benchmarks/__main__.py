@@ -45,7 +45,12 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100_000, help="documents of dedup_memory")
     parser.add_argument("--vectors", type=int, default=200_000, help="vectors of ann_speed")
     parser.add_argument("--parsers", default="pymupdf,auto,tesseract,ocr", help="parsers of icdar_parsers (ocr takes about ten minutes)")
-    parser.add_argument("--megabytes", type=int, default=10, help="millions of characters of chunking_speed")
+    parser.add_argument(
+        "--megabytes",
+        type=float,
+        default=10,
+        help="millions of characters of chunking_speed (10 take a quarter of an hour with every competitor)",
+    )
     parser.add_argument("--searched", type=int, default=5_000, help="documents of bm25_speed")
     parser.add_argument("--questions", type=int, default=10_000, help="questions of metrics_speed")
     chosen = parser.parse_args()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestion import tokenizers
+from ingestion.recent import Recent
 from ingestion.tokenizers import NAMES, TokenizerError, load_tokenizer, tokenizer_identity
 
 MIXED = st.text(st.characters(), max_size=120) | st.text("aé 漢😀\n.'1\u0301ﬁ\u200d", max_size=120)
@@ -123,12 +124,12 @@ def test_identity_holds_vocabulary_and_library_version() -> None:
 
 
 def test_spans_are_shared_over_a_sweep_and_the_oldest_text_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizers, "_cache", tokenizers._SpanCache(5))
+    monkeypatch.setattr(tokenizers, "_cache", Recent(5))
     first = tokenizers.cached_spans("cl100k_base", "sha-1", "one two")
     tokenizers.cached_spans("cl100k_base", "sha-2", "three four")
     assert tokenizers.cached_spans("cl100k_base", "sha-1", "one two") is first
     tokenizers.cached_spans("cl100k_base", "sha-3", "five six")
     assert tokenizers.cached_spans("cl100k_base", "sha-1", "one two") is first
-    assert [sha for _, sha in tokenizers._cache._spans] == ["sha-3", "sha-1"]
+    assert [sha for _, sha in tokenizers._cache.kept()] == ["sha-3", "sha-1"]
     with pytest.raises(ValueError, match="read-only"):
         first[0, 0] = 7
