@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "duplicate": ("other_document",),
     "cut": ("quotation",),
     "judgment": ("question", "answer"),
+    "predicate": ("question",),
     "title": (),
     "heading": ("quotation",),
     "heading_path": ("quotation",),
@@ -37,10 +38,12 @@ VALUES: dict[str, tuple[str, ...]] = {
     "boilerplate": ("yes", "no", "boilerplate", "content"),
     "duplicate": ("yes", "no"),
     "cut": ("yes", "no"),
+    "predicate": ("yes", "no"),
     "heading": ("1", "2", "3", "4", "5", "6"),
 }
-"""Values that a kind allows. A language is an ISO 639-1 code, a heading's value its level, a path the headings above a passage, parted
-by ` > `; PII, entity and relation have their type, where `none` says that the document holds none."""
+"""Values that a kind allows. A language is an ISO 639-1 code, a predicate's value whether the document should pass the question's filter,
+a heading's value its level, a path the headings above a passage, parted by ` > `; PII, entity and relation have their type, where `none`
+says that the document holds none."""
 
 FIELDS = (
     "kind", "document", "other_document", "quotation", "other_quotation", "occurrence", "value", "annotator", "source", "question",

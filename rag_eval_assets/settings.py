@@ -287,6 +287,24 @@ class Gain(Strict):
     model_tokens: int | None = Field(None, ge=1, description="Most tokens that models may read for one question; null for no budget.")
 
 
+class FilterDecision(Strict):
+    """When a relevance filter may be hard, set before looking: all three limits hold on release questions, or it is a boost."""
+
+    metric: Literal["P", "nDCG"] = Field("P", description="What a hard filter must gain, by document.")
+    k: int = Field(10, ge=1)
+    minimum_gain: float = Field(0.01, ge=0, lt=1, description="The interval's lower limit of the gain over the boost must reach it.")
+    epsilon: float = Field(0.02, ge=0, lt=1, description="Most eligible gold documents that filters may hide, a share.")
+    recall_loss: float = Field(0.02, ge=0, lt=1, description="Most recall at k lost against the boost.")
+    boost: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (1.0,), min_length=1, description="Weight of the filtered ranking beside the unfiltered one; of several the best on development."
+    )
+
+    @field_validator("boost", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int | float) else value
+
+
 class Ann(Strict):
     """The grid of `ann_recall`."""
 
@@ -420,6 +438,7 @@ class Settings(Strict):
     ann: Ann = Ann()
     sweep: Sweep = Sweep()
     gain: Gain = Gain()
+    filter_decision: FilterDecision = FilterDecision()
     scoring: Scoring = Scoring()
     systems: dict[Name, System] = Field(min_length=1)
     models: dict[Name, Model] = Field({}, description="Language models that readers and judges name.")

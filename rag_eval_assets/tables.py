@@ -60,6 +60,7 @@ REASONS: dict[str, str] = {
     "not_entitled_gold_only": "all gold is outside the caller's entitlement",
     "no_eligible_gold": "no gold document is eligible for this caller",
     "no_filter": "the question has no relevance filter",
+    "made_elsewhere": "the ranking, or a lane of it, was made elsewhere, under a filter of its own",
     "no_embedder": "no embedder is installed or configured",
     "no_judge": "no judge model is configured",
     "not_installed": "an optional library, engine or language is not installed",
@@ -295,7 +296,8 @@ _table("reference_transcripts", "corpus", "a hand-checked text or table", ("doc_
 
 _table("quality_labels", "corpus", "a human label, or a prediction imported beside them", ("label_id",), [
     col("label_id", string, "Hash of the label's content."),
-    col("kind", string, "boilerplate, language, pii, duplicate, cut, judgment, title, heading, heading_path, entity or relation."),
+    col("kind", string, "boilerplate, language, pii, duplicate, cut, judgment, predicate, title, heading, heading_path, entity "
+        "or relation."),
     DOC_ID,
     col("other_doc_id", string, "The other document of a pair.", null=True),
     col("quotation", string, "Text the label stands on.", null=True),
@@ -304,7 +306,7 @@ _table("quality_labels", "corpus", "a human label, or a prediction imported besi
     col("value", string, "The label: a language, a type of PII, entity or relation, a title, a heading's level or path, yes or no."),
     col("annotator", string, "Who labelled it.", null=True),
     col("source", string, "Tool whose prediction this is; null for a label of a person.", null=True),
-    col("question_id", string, "Question of a judgment.", null=True),
+    col("question_id", string, "Question of a judgment or predicate.", null=True),
     col("answer", string, "Answer judged.", null=True),
     col("file", string, "File below labels/."),
     col("line", i32, "Line in that file.", role="volatile"),
@@ -551,6 +553,8 @@ _table("filter_exclusion", "retrieval", "a question", ("question_id",), [
     *SCORE,
 ])
 
+_table("filter_quality", "retrieval", "a measure of relevance filters", ("measure", "scope"), _MEASURE)
+
 _table("imported_runs", "retrieval", "a hit of a ranking made elsewhere", ("retriever", "question_id", "rank"), [
     col("retriever", string, "Retriever of kind run_file."),
     QUESTION_ID,
@@ -560,7 +564,7 @@ _table("imported_runs", "retrieval", "a hit of a ranking made elsewhere", ("retr
     col("file", string, "File, from the evaluation folder."),
 ], root=True)
 
-_table("retrieval_runs", "retrieval", "a ranked hit, or a typed failure", ("question_id", "retriever", "rank"), [
+_RANKING = [
     QUESTION_ID,
     col("split", string, "Split of the question."),
     col("retriever", string, "Retriever."),
@@ -576,6 +580,37 @@ _table("retrieval_runs", "retrieval", "a ranked hit, or a typed failure", ("ques
     col("score", f64, "Score as ranked; ties by chunk id descending. Null below the depth that was reranked, and where "
         "a run file gives none.", null=True),
     *CONTENT, DETAIL, SECONDS, WORK_KEY,
+]
+_table("retrieval_runs", "retrieval", "a ranked hit, or a typed failure", ("question_id", "retriever", "rank"), _RANKING, "chunking")
+
+_table("unfiltered_runs", "retrieval", "a ranked hit of a question with a filter, without the filter, or a typed failure",
+       ("question_id", "retriever", "rank"), _RANKING, "chunking")
+
+_table("filter_decision", "retrieval", "a retriever under hard filters against softer ones", ("retriever", "against"), [
+    col("retriever", string, "Retriever."),
+    col("against", string, "soft: the filter as a boost; none: no filter. The decision stands against soft."),
+    col("split", string, "Split of the questions: release."),
+    col("metric", string, "Metric as in ir_measures, by document."),
+    col("k", i32, "Cut-off, a rank."),
+    col("boost", f64, "Boost of a passing passage: 1 / (60 + rank without the filter) + boost / (60 + rank under it); 0 for none."),
+    col("tuned_on", i32, "Development questions that the boost was chosen on; 0 where one was given."),
+    col("questions", i32, "Questions with a filter, paired."),
+    col("failed", i32, "Of those, failed or missing on either side, counted 0."),
+    col("hard_mean", f64, "Mean of the metric under hard filters.", null=True),
+    col("against_mean", f64, "Mean of the other side.", null=True),
+    col("gain", f64, "Mean paired gain of hard filters.", null=True),
+    *_interval("the gain"),
+    col("recall_loss", f64, "Mean paired loss of R at k under hard filters.", null=True),
+    col("recall_loss_lower", f64, "Lower limit of its 95% interval.", null=True),
+    col("recall_loss_upper", f64, "Upper limit of its 95% interval.", null=True),
+    col("exclusion", f64, "False exclusion of the split: eligible gold documents that filters hide / all of them.", null=True),
+    col("exclusion_lower", f64, "Lower limit of its 95% interval.", null=True),
+    col("exclusion_upper", f64, "Upper limit of its 95% interval.", null=True),
+    col("minimum_gain", f64, "Least lower limit of the gain, set before looking."),
+    col("epsilon", f64, "Most false exclusion, set before looking."),
+    col("maximum_recall_loss", f64, "Most recall loss, set before looking."),
+    col("decision", string, "Against soft: hard where all three limits hold, else soft. Empty against none and where nothing is filtered."),
+    *SCORE, DETAIL,
 ], "chunking")
 
 _table("retrieval_scores", "retrieval", "a question's score under one retriever",

@@ -243,6 +243,8 @@ def _claims(settings: Settings) -> dict[str, Any]:
     "comparison",
     "chunk_sweep",
     "embedder_ranking",
+    "filter_quality",
+    "filter_decision",
     "ann_recall",
     "parse_quality",
     "cleaning_quality",

@@ -6,6 +6,7 @@ What belongs here: which (question, retriever) pairs are expected and what a ran
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -22,10 +23,12 @@ from rag_eval_assets.report import embedders as embedder_pictures
 from rag_eval_assets.report import pictures
 from rag_eval_assets.resources.rerankers import load_reranker
 from rag_eval_assets.resources.stores import SqliteStore
-from rag_eval_assets.retrieval import filters, runs
+from rag_eval_assets.retrieval import filters, runs, soft_filter
 from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.run_files import read_runs
 from rag_eval_assets.scoring import embedder_ranking as ranked
+from rag_eval_assets.scoring import filter_decision as decided
+from rag_eval_assets.scoring import filter_quality as quality
 from rag_eval_assets.scoring import ranking, retrievers, sweep
 from rag_eval_assets.scoring.chunk_quality import COSTS
 from rag_eval_assets.scoring.relevance import read_labels
@@ -46,6 +49,26 @@ def filter_exclusion(step: Step, golden_questions: pa.Table, golden_evidence: pa
     """For every question: eligible gold, and how much of it the question's own filter excludes."""
     rows = filters.filter_exclusion(golden_questions.to_pylist(), golden_evidence.to_pylist(), documents.to_pylist())
     return Product(rows)
+
+
+@table_asset(
+    "filter_exclusion",
+    "quality_labels",
+    "golden_evidence",
+    "documents",
+    kinds=["python"],
+    columns={
+        "documents": (*PREDICATES, "status"),
+        "golden_evidence": ("question_id", "kept_doc_id", "grade", "eligible"),
+    },
+    libraries=["scipy"],
+)
+def filter_quality(
+    step: Step, filter_exclusion: pa.Table, quality_labels: pa.Table, golden_evidence: pa.Table, documents: pa.Table
+) -> Product:
+    """False exclusion by split, field and document; precision and recall of filters against labels, and gold lost to their errors."""
+    exclusion, labels, evidence = (table.to_pylist() for table in (filter_exclusion, quality_labels, golden_evidence))
+    return Product(quality.filter_quality(exclusion, labels, evidence, documents.to_pylist(), passes=filters.passes))
 
 
 def retrievers_of(settings: Settings, chunking: str | None) -> dict[str, dict[str, Any]]:
@@ -115,10 +138,71 @@ def retrieval_runs(
 ) -> Product:
     """What every retriever finds for every question in this chunking; release questions only where a system retrieves from it."""
     chosen = _runs_settings(step.settings, step.partition)
-    specs, documents = chosen["retrievers"], unique_documents.to_pylist()
     questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == runs.TUNED_ON]
-    gold = _gold(specs, questions, golden_evidence)
-    imported = _imported(imported_runs)
+    gold = _gold(chosen["retrievers"], questions, golden_evidence)
+    return _ranked(step, chosen["retrievers"], questions, chunks, chunk_embeddings, unique_documents, gold, _imported(imported_runs))
+
+
+@table_asset(
+    "chunks",
+    "chunk_embeddings",
+    "unique_documents",
+    "golden_questions",
+    "retrieval_runs",
+    kinds=["bm25s", "faiss"],
+    columns={
+        "unique_documents": (*PREDICATES, "absorbed"),
+        "golden_questions": ASKED,
+        "retrieval_runs": ("retriever", "parameters"),
+    },
+    settings=_runs_settings,
+    libraries=_runs_libraries,
+    pool="retrieve",
+)
+def unfiltered_runs(
+    step: Step,
+    chunks: pa.Table,
+    chunk_embeddings: pa.Table,
+    unique_documents: pa.Table,
+    golden_questions: pa.Table,
+    retrieval_runs: pa.Table,
+) -> Product:
+    """Questions with a relevance filter searched without it, entitlement as ever, in chunkings that systems retrieve from."""
+    chosen = _runs_settings(step.settings, step.partition)
+    filtered = [{**q, "filter": None} for q in golden_questions.to_pylist() if filters.predicate(q["filter"])]
+    specs = _as_stated(chosen["retrievers"], retrieval_runs)
+    return _ranked(step, specs, filtered if chosen["every_split"] else [], chunks, chunk_embeddings, unique_documents)
+
+
+def _as_stated(retrievers: Mapping[str, dict[str, Any]], made: pa.Table) -> dict[str, dict[str, Any]]:
+    """Retrievers that search here, tuned fusions with the weights that their rankings state: nothing is tuned twice."""
+    pairs = made.group_by(["retriever", "parameters"]).aggregate([]).to_pylist()
+    weights = {row["retriever"]: json.loads(row["parameters"]).get("weights") for row in pairs}
+    elsewhere = decided.made_elsewhere(retrievers)
+    return {
+        name: {"kind": "weighted", "of": p["of"], "weights": weights[name], "normalisation": p["normalisation"]}
+        if p["kind"] == "convex" and weights.get(name)
+        else p
+        for name, p in retrievers.items()
+        if name not in elsewhere
+    }
+
+
+def _ranked(
+    step: Step,
+    specs: Mapping[str, dict[str, Any]],
+    questions: list[dict[str, Any]],
+    chunks: pa.Table,
+    chunk_embeddings: pa.Table,
+    unique_documents: pa.Table,
+    gold: Mapping[str, Mapping[str, int]] | None = None,
+    imported: Mapping[tuple[str, str], runs.Imported] | None = None,
+) -> Product:
+    """Rankings of every question by every retriever, those of the last table kept where nothing that shapes them changed."""
+    if not questions:
+        return Product(step.reuse({})[0], computed=0)
+    chosen, documents = _runs_settings(step.settings, step.partition), unique_documents.to_pylist()
+    gold, imported = gold or {}, imported or {}
     text = digest(chunks.select(IDENTITY).to_pydict(), documents)
     asked = {q["question_id"]: {name: q[name] for name in ASKED} for q in questions}
     tuning = [q for q in asked.values() if q["split"] == runs.TUNED_ON]
@@ -225,6 +309,53 @@ def retrieval_scores(step: Step, retrieval_runs: pa.Table, golden_questions: pa.
             by="retriever",
         )
     )
+
+
+RANKED = ("question_id", "retriever", "rank", "chunk_id", "doc_id", "start", "end", "tokens", "score", "status", "reason")
+
+
+@table_asset(
+    "retrieval_runs",
+    "unfiltered_runs",
+    "filter_exclusion",
+    "golden_questions",
+    "golden_evidence",
+    kinds=["pytrec_eval"],
+    columns={"retrieval_runs": RANKED, "unfiltered_runs": RANKED},
+    settings=lambda s, p: {
+        "limits": s.filter_decision.model_dump(),
+        "retrievers": retrievers_of(s, p),
+        "used": any(system.chunking == p for system in s.systems.values()),
+        "depth": s.scoring.depth,
+    },
+    libraries=["numpy", "scipy", "pytrec-eval-terrier"],
+)
+def filter_decision(
+    step: Step,
+    retrieval_runs: pa.Table,
+    unfiltered_runs: pa.Table,
+    filter_exclusion: pa.Table,
+    golden_questions: pa.Table,
+    golden_evidence: pa.Table,
+) -> Product:
+    """Whether a relevance filter may be hard, by retriever: under it, without it and with it as a boost, on release questions."""
+    used = any(system.chunking == step.partition for system in step.settings.systems.values())
+    filtered = {q["question_id"] for q in golden_questions.to_pylist() if filters.predicate(q["filter"])} if used else set()
+    hard = retrieval_runs.filter(pc.is_in(retrieval_runs["question_id"], pa.array(sorted(filtered), pa.string())))
+
+    def soft(boost: float) -> pa.Table:
+        return soft_filter.boosted(hard, unfiltered_runs, boost, step.settings.scoring.depth)
+
+    rows = decided.filter_decision(
+        decided.Rankings(hard, unfiltered_runs, soft),
+        retrievers_of(step.settings, step.partition),
+        [q for q in golden_questions.to_pylist() if q["question_id"] in filtered],
+        [e for e in golden_evidence.to_pylist() if e["question_id"] in filtered],
+        [e for e in filter_exclusion.to_pylist() if e["question_id"] in filtered],
+        decided.Limits(**step.settings.filter_decision.model_dump()),
+        unavailable=None if used else "not_used",
+    )
+    return Product(rows)
 
 
 def _gain(settings: Settings, _: str | None) -> dict[str, Any]:

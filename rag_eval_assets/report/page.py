@@ -20,6 +20,7 @@ from rag_eval_assets.report.cleaning import cleaning
 from rag_eval_assets.report.embedders import embedders
 from rag_eval_assets.report.facts import Row
 from rag_eval_assets.report.failures import failures
+from rag_eval_assets.report.filters import filters
 from rag_eval_assets.report.parsing import parse_failures, parsing
 
 READS: dict[str, tuple[str, ...]] = {
@@ -40,6 +41,11 @@ READS: dict[str, tuple[str, ...]] = {
     "embedder_ranking": (
         "chunking", "language", "metric", "k", "retriever", "embedder", "place", "questions", "failed", "mean", "lower", "upper",
         "difference", "difference_lower", "difference_upper", "verdict", "warning",
+    ),
+    "filter_quality": ("measure", "scope", "value", "numerator", "denominator", "lower", "upper", "status", "reason"),
+    "filter_decision": (
+        "retriever", "against", "metric", "k", "boost", "questions", "gain", "lower", "upper", "recall_loss", "exclusion", "decision",
+        "detail",
     ),
     "ann_recall": (
         "embedder", "index", "setting", "filtering", "selectivity", "k", "recall_mean", "recall_p5", "recall_by_id", "agreement",
@@ -123,6 +129,7 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "scores": sections.scores(tables, split, pass_metric),
         "sweep": sections.sweep(tables),
         "embedders": embedders(tables),
+        "filters": filters(tables),
         "index": sections.index(tables),
         "parsing": parsing(tables),
         "funnels": sections.funnels(tables, split),

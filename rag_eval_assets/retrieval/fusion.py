@@ -23,19 +23,21 @@ class DuplicateIds(ValueError):
     """A ranking that names one id twice."""
 
 
-def rrf(rankings: Sequence[Sequence[Id]], k: int = 60) -> list[tuple[Id, float]]:
-    """Reciprocal rank fusion (Cormack, Clarke, Buettcher 2009): score = sum over rankings of 1 / (k + rank), ranks from 1.
+def rrf(rankings: Sequence[Sequence[Id]], k: int = 60, weights: Sequence[float] | None = None) -> list[tuple[Id, float]]:
+    """Reciprocal rank fusion (Cormack, Clarke, Buettcher 2009): score = sum over rankings of weight / (k + rank), ranks from 1.
 
-    Returns (id, score) best first; scores equal as float32 are ordered by id descending. The order of the rankings does not
-    matter. Raises ValueError for k <= 0 and DuplicateIds where a ranking names an id twice.
+    A weight is 1 unless `weights` has one for each ranking. Returns (id, score) best first; scores equal as float32 are ordered by
+    id descending. The order of the rankings does not matter.
+
+    Raises ValueError for k <= 0 and DuplicateIds where a ranking names an id twice.
     """
     if k <= 0:
         raise ValueError(f"rrf: k is {k}, it must be over 0")
     parts: dict[Id, list[float]] = {}
-    for ranking in rankings:
+    for ranking, weight in zip(rankings, weights or [1.0] * len(rankings), strict=True):
         _distinct(ranking)
         for rank, found in enumerate(ranking, start=1):
-            parts.setdefault(found, []).append(1.0 / (k + rank))
+            parts.setdefault(found, []).append(weight / (k + rank))
     return _summed(parts)
 
 

@@ -85,6 +85,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "pii": {"quotation": "jan@example.org", "value": "email"},
     "duplicate": {"other_document": "b/c.html", "value": "no"},
     "cut": {"quotation": "a sentence", "value": "no"},
+    "predicate": {"question": "q1", "value": "no"},
     "judgment": {"question": "q1", "answer": "Two moons.", "value": "supported", "annotator": "kim"},
     "title": {"value": "Pump care"},
     "heading": {"quotation": "After winter", "value": "2"},
@@ -104,7 +105,7 @@ def test_labels_of_every_kind_become_rows_in_order_of_their_hash(tmp_path: Path)
     nothing = [{"kind": kind, "document": "b/c.html", "value": "none"} for kind in ("pii", "entity", "relation")]
     put(tmp_path, "none.jsonl", lines(*nothing))
     rows = read_labels(tmp_path, DOCUMENTS)
-    assert len(rows) == 14
+    assert len(rows) == 15
     assert all(set(row) == set(TABLES["quality_labels"].columns) for row in rows)
     assert [row["label_id"] for row in rows] == sorted(row["label_id"] for row in rows)
     judgment = next(row for row in rows if row["kind"] == "judgment")

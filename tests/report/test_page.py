@@ -183,6 +183,13 @@ def test_the_page_needs_only_the_columns_it_says_it_reads(undrawn: None, sample:
     assert page.render(least, name="test") == page.render(sample, name="test")
 
 
+def test_the_page_tells_what_filters_hide_and_whether_they_may_be_hard(html: str) -> None:
+    page_words = Markup(html).words
+    assert "legal/a<b>.md (2 of 3)" in page_words
+    assert "predicate precision" in page_words
+    assert "the gain's lower limit -0.0200 is under 0.01" in page_words
+
+
 def test_volatile_columns_never_reach_the_page() -> None:
     for name, columns in page.READS.items():
         assert {TABLES[name].role(c) for c in columns} == {"content"}

@@ -140,7 +140,10 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
     by_key = renditions_by_key(documents)
     raw = load_yaml(file.read_text(encoding="utf-8"))
     annotator = raw["annotator"]
-    kinds = ("boilerplate", "language", "pii", "duplicate", "cut", "judgment", "title", "heading", "heading_path", "entity", "relation")
+    kinds = (
+        "boilerplate", "language", "pii", "duplicate", "cut", "judgment", "predicate", "title", "heading", "heading_path", "entity",
+        "relation",
+    )  # fmt: skip
     out: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
 
     def add(kind: str, document: str, value: str, **more: Any) -> None:
@@ -180,6 +183,12 @@ def read_labels(file: Path, documents: Sequence[Document], asked: Sequence[Mappi
     for first, second, value in raw["duplicate"]:
         add("duplicate", by_key[first].doc_id, value, other_document=by_key[second].doc_id)
     questions = {row["id"]: row for row in asked}
+    for item in raw["predicate"]:
+        if not questions[item["question"]].get("filter"):
+            raise ContentError(f"labels.yaml: predicate on {item['question']}, which has no filter")
+        for value, keys in item["docs"].items():
+            for key in keys:
+                add("predicate", by_key[key].doc_id, value, question=item["question"])
     for item in raw["judgment"]:
         row = questions[item["question"]]
         if row["split"] != "calibration":
