@@ -23,22 +23,25 @@ def filters(tables: Tables) -> Values:
     quality = [r for r in rows_of(tables, "filter_quality") if r["reason"] != "no_filter"]
     rates = [
         {
-            "name": _MEASURES[r["measure"]],
+            "name": _MEASURES.get(r["measure"], formats.readable(r["measure"])),
             "scope": r["scope"].replace("=", " "),
             "value": formats.measured(r["value"], True) if r["status"] == SCORED else reason(r["reason"]),
             "interval": formats.interval(r["lower"], r["upper"], True) if r["status"] == SCORED else "",
-            "counts": f"{formats.count(int(r['numerator']))} of {formats.count(int(r['denominator']))}",
+            "counts": f"{formats.fixed(r['numerator'], 0)} of {formats.fixed(r['denominator'], 0)}",
         }
-        for r in sorted(quality, key=lambda r: (list(_MEASURES).index(r["measure"]), r["scope"]))
+        for r in sorted(quality, key=lambda r: (_MEASURES.get(r["measure"], ""), r["scope"]))
         if r["scope"] == "all" or r["scope"].startswith("split=")
     ]
-    hidden = sorted((r for r in quality if r["scope"].startswith("document=")), key=lambda r: (-r["numerator"], r["scope"]))
+    hidden = sorted(
+        (r for r in quality if r["scope"].startswith("document=")),
+        key=lambda r: (-r["numerator"] if formats.is_number(r["numerator"]) else 0, r["scope"]),
+    )
     decisions = [
         {
             "chunking": str(chunking),
             "retriever": r["retriever"],
             "measure": measure_of({"metric": r["metric"], "k": r["k"], "cutoff": "rank", "unit": "document"}),
-            "boost": f"{r['boost']:g}",
+            "boost": formats.plain(r["boost"]),
             "gain": formats.difference(r["gain"], True),
             "gain_interval": formats.difference_interval(r["lower"], r["upper"], True),
             "loss": formats.difference(r["recall_loss"], True),
@@ -55,7 +58,11 @@ def filters(tables: Tables) -> Values:
     return {
         "rates": rates,
         "hidden": [
-            {"document": r["scope"].removeprefix("document="), "times": int(r["numerator"]), "of": int(r["denominator"])}
+            {
+                "document": r["scope"].removeprefix("document="),
+                "times": formats.fixed(r["numerator"], 0),
+                "of": formats.fixed(r["denominator"], 0),
+            }
             for r in hidden[:MOST_ROWS]
         ],
         "decisions": decisions,

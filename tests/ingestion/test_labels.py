@@ -85,13 +85,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "pii": {"quotation": "jan@example.org", "value": "email"},
     "duplicate": {"other_document": "b/c.html", "value": "no"},
     "cut": {"quotation": "a sentence", "value": "no"},
-    "predicate": {"question": "q1", "value": "no"},
     "judgment": {"question": "q1", "answer": "Two moons.", "value": "supported", "annotator": "kim"},
     "title": {"value": "Pump care"},
     "heading": {"quotation": "After winter", "value": "2"},
     "heading_path": {"quotation": "Rinse it with clean water.", "value": "Pump care > After winter"},
     "entity": {"quotation": "Jan Vos", "value": "person", "occurrence": 2, "source": "tool"},
     "relation": {"quotation": "Jan Vos", "other_quotation": "Brinkhal", "value": "works_for"},
+    "predicate": {"question": "q1", "value": "no"},
 }
 
 
