@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rag_eval_assets.scoring import ragas_metrics, texts
+from rag_eval_assets.scoring import groundedness, ragas_metrics, texts
 from rag_eval_assets.scoring.outcomes import Outcome, blocked, not_applicable, score_row
 from rag_eval_assets.scoring.relevance import Labels, Row, Span, read_labels
 from rag_eval_assets.tables import SCORED
@@ -324,19 +324,13 @@ def _of_claims(measure: Callable[[Case], Outcome]) -> Callable[[Case], Outcome]:
 
 
 def _groundedness(case: Case) -> Outcome:
-    """Mean of the shares of content words and of all words that the context holds: function words tell less, but they tell.
-
-    On the BEGIN benchmark's human labels this separates better than content words alone (AUROC .945 against .932, wow test).
-    """
     if not case.passages:
         return not_applicable("empty_context")
-    said = texts.content_words(case.text, case.language)
-    if not said:
+    found = groundedness.by_sentence(case.text, [p["text"] for p in case.passages], case.language)
+    value = groundedness.lexical(found)
+    if value is None:
         return not_applicable("no_claims")
-    delivered = set(texts.stems("\n".join(p["text"] for p in case.passages), case.language))
-    spoken = texts.stems(case.text, case.language)
-    value = (sum(w in delivered for w in said) / len(said) + sum(w in delivered for w in spoken) / len(spoken)) / 2
-    foreign = [w for w in dict.fromkeys(said) if w not in delivered]
+    foreign = dict.fromkeys(word for sentence in found for word in sentence.lacking)
     return Outcome(value, explanation=("not in the context: " + ", ".join(foreign)) if foreign else None)
 
 
