@@ -111,9 +111,9 @@ def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_quest
     "answers",
     "golden_questions",
     "golden_evidence",
-    kinds=["pytrec_eval", "ragas"],
+    kinds=["numpy", "ragas"],
     settings=lambda s, p: {**_scoring(s, p), "judges": s.judge_parameters},
-    libraries=["pytrec-eval-terrier", "rapidfuzz", "ragas"],
+    libraries=["numpy", "rapidfuzz", "ragas"],
 )
 def system_scores(
     step: Step,

@@ -293,9 +293,7 @@ def _scoring(settings: Settings, _: str | None) -> dict[str, Any]:
     return {"ks": list(settings.scoring.ks), "token_budgets": list(settings.scoring.token_budgets)}
 
 
-@table_asset(
-    "retrieval_runs", "golden_questions", "golden_evidence", kinds=["pytrec_eval"], settings=_scoring, libraries=["pytrec-eval-terrier"]
-)
+@table_asset("retrieval_runs", "golden_questions", "golden_evidence", kinds=["numpy"], settings=_scoring, libraries=["numpy"])
 def retrieval_scores(step: Step, retrieval_runs: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table) -> Product:
     """Ranking metrics of every question and retriever: by document, chunk and evidence group, at ranks and at token budgets."""
     questions, evidence = _asked(retrieval_runs, golden_questions), _asked(retrieval_runs, golden_evidence)
@@ -372,7 +370,7 @@ def _gain(settings: Settings, _: str | None) -> dict[str, Any]:
     "golden_evidence",
     kinds=["numpy"],
     settings=_gain,
-    libraries=["numpy", "scipy", "pytrec-eval-terrier"],
+    libraries=["numpy", "scipy"],
 )
 def retriever_comparison(
     step: Step, retrieval_runs: pa.Table, retrieval_scores: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table

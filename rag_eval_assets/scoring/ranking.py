@@ -1,4 +1,4 @@
-"""Ranking scores of every expected question, by document, by chunk and by evidence group, through trec_eval's own code.
+"""Ranking scores of every expected question, by document, by chunk and by evidence group, as trec_eval computes them.
 
 What belongs here: turning rankings and labels into the units trec_eval counts, and the status of each score. What does not: the
 order of a ranking (it was ranked before; ranks rule), labels (`relevance`) and means over questions (`summary`).
@@ -14,7 +14,8 @@ Units and what k counts:
 - group: a group is found once the union of the leading chunks holds at least 95% of the characters (white space apart) of one of
   its spans, or once its document is there where the alternative quotes nothing. k counts chunks, or tokens of leading chunks.
 
-Gains are linear in the grade and ideal rankings come from the labels, as in trec_eval (NIST) and ir_measures.
+Gains are linear in the grade and ideal rankings come from the labels, as in trec_eval (NIST) and ir_measures. A table of rankings is
+scored at once, on arrays; sums run down each ranking as trec_eval's do, so that the values are its own.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_eval_assets.scoring.relevance import Labels, Span, read_labels
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, SCORED, TABLES
@@ -38,8 +41,6 @@ Status = tuple[str, str | None]
 
 SCHEMA = TABLES["retrieval_scores"].schema
 """Columns of the result with `by="retriever"`; without it the column `retriever` is left out."""
-
-_TREC = {"R": "recall", "P": "P", "Success": "success", "nDCG": "ndcg_cut"}
 
 
 class Measure(NamedTuple):
@@ -75,9 +76,9 @@ def score_rankings(
     """One row for every question of `questions`, ranking and measure: retrieval_scores, or its columns without `retriever`.
 
     `runs` holds rows of retrieval_runs (`by="retriever"`) or of system_retrievals (`by=None`); rows of other questions are
-    ignored. An empty ranking scores 0 with reason empty_ranking; a question without rows is missing; a ranking that
-    names a chunk twice or holds a score that is not finite failed. Raises ValueError for bad cut-offs, and where a token
-    budget is asked of hits without token counts.
+    ignored, and columns of ids may be dictionaries, which saves time. An empty ranking scores 0 with reason empty_ranking; a
+    question without rows is missing; a ranking that names a chunk twice or holds a score that is not finite failed. Raises
+    ValueError for bad cut-offs, and where a token budget is asked of hits without token counts.
     """
     if by not in (None, "retriever"):
         raise ValueError(f"rankings are told apart by 'retriever' or by nothing, not by {by!r}")
@@ -86,14 +87,13 @@ def score_rankings(
     ids = [q["question_id"] for q in questions]
     names = sorted(set(runs.column(by).unique().to_pylist())) if by else [""]
     rankings = _Rankings(runs, ids, names, by)
-    slots = rankings.slots
     of_question = read_labels(questions, evidence)
     labels = [of_question[question_id] for question_id in ids for _ in names]
-    values = np.zeros((slots, len(wanted)))
+    values = np.zeros((rankings.slots, len(wanted)))
     statuses: dict[str, list[Status]] = {}
     for unit, score in _SCORERS.items():
         statuses[unit] = [_status(own, unit, run) for own, run in zip(labels, rankings.statuses, strict=True)]
-        # Only rankings without a repeated id are live, so trec_eval sees each unit once.
+        # Only rankings without a repeated id are live, so each unit is counted once.
         live = [slot for slot, status in enumerate(statuses[unit]) if status == (SCORED, None)]
         score(rankings, live, labels, {m: i for i, m in enumerate(wanted) if m.unit == unit}, values)
     return _table(questions, names, wanted, statuses, values, by)
@@ -141,99 +141,112 @@ def tie_spread(
     ]
 
 
+class _Keys:
+    """Rows that belong to (slot, name), found by binary search: names are codes into `names`, -1 for none."""
+
+    def __init__(self, slot: Ints, code: Ints, names: pa.Array) -> None:
+        self.code, self.names = code, names
+        self._width = len(names) + 1
+        # A row without a name takes a code of its own, which no wanted name has.
+        keys = slot * self._width + np.where(code >= 0, code, len(names))
+        self._order = np.argsort(keys, kind="stable")
+        self._sorted = keys[self._order]
+
+    def first(self) -> npt.NDArray[np.bool_]:
+        """Whether each row is the first of its (slot, name); rows without a name are not."""
+        found = self.code >= 0
+        found[self._order[1:][self._repeats]] = False
+        return found
+
+    def repeated(self) -> Ints:
+        """Slots that hold a name twice."""
+        found: Ints = np.unique(self._sorted[1:][self._repeats & (self._sorted[1:] % self._width < len(self.names))] // self._width)
+        return found
+
+    @cached_property
+    def _repeats(self) -> npt.NDArray[np.bool_]:
+        same: npt.NDArray[np.bool_] = self._sorted[1:] == self._sorted[:-1]
+        return same
+
+    def rows(self, wanted: Iterable[tuple[int, str]]) -> tuple[Ints, Ints]:
+        """Rows of the wanted (slot, name) pairs, and for each row the number of its pair; pair after pair, rows rising."""
+        pairs = list(wanted)
+        # The distinct names are looked up alone: most names are in no label, and become no Python string.
+        known = {name: at for at, name in enumerate({name for _, name in pairs})}
+        places = pc.index_in(pa.array(list(known), self.names.type), self.names).fill_null(-1).to_numpy(zero_copy_only=False)
+        code = np.array([places[known[name]] for _, name in pairs], dtype=np.int64)
+        keys = np.array([slot for slot, _ in pairs], dtype=np.int64) * self._width + code
+        low = np.searchsorted(self._sorted, keys, "left")
+        count = np.where(code >= 0, np.searchsorted(self._sorted, keys, "right") - low, 0)
+        pair = np.repeat(np.arange(len(pairs)), count)
+        return self._order[low[pair] + np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)], pair
+
+    def name(self, row: int) -> str | None:
+        return self.names[self.code[row]].as_py() if self.code[row] >= 0 else None
+
+
 class _Rankings:
     """Rankings as arrays: one slot a (question, ranking), hits in rank order."""
 
     def __init__(self, runs: pa.Table, ids: list[str], names: list[str], by: str | None) -> None:
-        self.ids, self.names = ids, names
         self.slots = len(ids) * len(names)
-        columns = ["question_id", "rank", "chunk_id", "doc_id", "start", "end", "tokens", "score", "status", "reason"]
-        table = runs.select([*columns, *([by] if by else [])])
-        question = _codes(table, "question_id", ids)
-        lane = _codes(table, by, names) if by else np.zeros(table.num_rows, dtype=np.int64)
+        question = _codes(runs, "question_id", ids)
+        lane = _codes(runs, by, names) if by else np.zeros(runs.num_rows, dtype=np.int64)
         slot = np.where(question >= 0, question * len(names) + lane, -1)
-        rank = table.column("rank").to_numpy(zero_copy_only=False).astype(np.int64)
+        rank = runs.column("rank").to_numpy().astype(np.int64)
         hit = (slot >= 0) & (rank > 0)
 
         self.statuses: list[Status] = [(MISSING, "missing_run")] * self.slots
-        status, reason = table.column("status").to_pylist(), table.column("reason").to_pylist()
-        for row in np.flatnonzero((slot >= 0) & (rank <= 0)):
-            self.statuses[slot[row]] = (status[row], reason[row]) if status[row] != OK else (SCORED, "empty_ranking")
-        for s in np.unique(slot[hit]):
+        without = np.flatnonzero((slot >= 0) & (rank <= 0))
+        told = runs.select(["status", "reason"]).take(pa.array(without))
+        for row, status, reason in zip(without, *(told.column(n).to_pylist() for n in ("status", "reason")), strict=True):
+            self.statuses[slot[row]] = (status, reason) if status != OK else (SCORED, "empty_ranking")
+        for s in np.flatnonzero(np.bincount(slot[hit], minlength=self.slots)):
             self.statuses[s] = (SCORED, None)
 
         order = np.flatnonzero(hit)
-        order = order[np.lexsort((rank[order], slot[order]))]
+        # Tables are kept in this order, and to see that costs a hundredth of sorting.
+        place = slot[order] * (int(rank.max(initial=0)) + 1) + rank[order]
+        if bool((place[1:] < place[:-1]).any()):
+            order = order[np.argsort(place, kind="stable")]
         self.slot = slot[order]
         self.bounds = np.searchsorted(self.slot, np.arange(self.slots + 1))
-        hits = table.take(pa.array(order))
-        self.chunk, self.chunk_ids = _encode(hits, "chunk_id")
-        self.doc, self.doc_ids = _encode(hits, "doc_id")
-        self.start, self.end = _numbers(hits, "start"), _numbers(hits, "end")
-        self.tokens = _numbers(hits, "tokens")
-        scores = hits.column("score").to_numpy(zero_copy_only=False).astype(np.float64)
-        given = np.array(hits.column("score").is_valid().to_pylist(), dtype=np.bool_)
+        self.chunks, self.documents = (_Keys(self.slot, *_encode(runs, n, order)) for n in ("chunk_id", "doc_id"))
+        self.start, self.end, self.tokens = (_numbers(runs, n)[order] for n in ("start", "end", "tokens"))
+        given = runs.column("score").is_valid().to_numpy()[order]
+        scores = runs.column("score").to_numpy()[order]
         for s in np.unique(self.slot[given & ~np.isfinite(scores)]):
             self.statuses[s] = (FAILED, "non_finite_score")
-        for s in self._repeated():
+        for s in self.chunks.repeated():
             self.statuses[s] = (FAILED, "duplicate_ids")
 
-    def _repeated(self) -> Ints:
-        named = self.chunk >= 0
-        pairs, counts = np.unique(self.slot[named] * (len(self.chunk_ids) + 1) + self.chunk[named], return_counts=True)
-        return np.unique(pairs[counts > 1] // (len(self.chunk_ids) + 1))
-
-    def question(self, slot: int) -> str:
-        return self.ids[slot // len(self.names)]
-
-    def places_of_documents(self, wanted: Iterable[tuple[int, str]]) -> dict[int, list[tuple[int, str]]]:
-        """(Place from 0, document) of the wanted (slot, document) pairs in rankings collapsed to first ranks, by slot."""
-        width = len(self.doc_ids) + 1
-        named = self.slot[self.doc >= 0] * width + self.doc[self.doc >= 0]
-        pairs, first = np.unique(named, return_index=True)
-        collapsed = pairs[np.argsort(first)]
-        starts = np.searchsorted(collapsed // width, np.arange(self.slots))
-        found: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        for place in np.flatnonzero(np.isin(collapsed, self._keys(wanted, self.doc_ids, width))):
-            slot, doc = divmod(int(collapsed[place]), width)
-            found[slot].append((int(place - starts[slot]), self.doc_ids[doc]))
-        return found
+    def places_of_documents(self, wanted: Iterable[tuple[int, str]]) -> tuple[Ints, Ints, Ints]:
+        """The wanted (slot, document) pairs in rankings collapsed to first ranks: number of the pair, its first row, its place from 0."""
+        first = self.documents.first()
+        rows, pair = self.documents.rows(wanted)
+        kept = first[rows]
+        before = np.concatenate([[0], np.cumsum(first)])
+        return pair[kept], rows[kept], before[rows[kept]] - before[self.bounds[self.slot[rows[kept]]]]
 
     def hits(
         self, documents: Iterable[tuple[int, str]], chunks: Iterable[tuple[int, str]] = ()
     ) -> dict[int, list[tuple[int, str | None, Span]]]:
         """Hits in the wanted documents or with the wanted chunk ids: (place from 0, chunk id, passage), by slot."""
-        by_doc, by_chunk = len(self.doc_ids) + 1, len(self.chunk_ids) + 1
-        wanted = np.isin(self.slot * by_doc + self.doc, self._keys(documents, self.doc_ids, by_doc))
-        wanted |= np.isin(self.slot * by_chunk + self.chunk, self._keys(chunks, self.chunk_ids, by_chunk))
+        rows = np.unique(np.concatenate([self.documents.rows(documents)[0], self.chunks.rows(chunks)[0]]))
         found: dict[int, list[tuple[int, str | None, Span]]] = defaultdict(list)
-        for row in np.flatnonzero(wanted):
+        for row in rows:
             slot, start, end = int(self.slot[row]), int(self.start[row]), int(self.end[row])
-            doc_id = self.doc_ids[self.doc[row]] if self.doc[row] >= 0 else ""
-            chunk_id = self.chunk_ids[self.chunk[row]] if self.chunk[row] >= 0 else None
-            span = (doc_id, start if start >= 0 else None, end if end >= 0 else None)
-            found[slot].append((int(row - self.bounds[slot]), chunk_id, span))
+            span = (self.documents.name(row) or "", start if start >= 0 else None, end if end >= 0 else None)
+            found[slot].append((int(row - self.bounds[slot]), self.chunks.name(row), span))
         return found
 
-    def tokens_until(self, slot: int, count: int) -> int:
-        first = self.bounds[slot]
-        return int(self.tokens[first : first + count].sum())
-
-    def tokens_until_documents(self, slot: int, documents: Sequence[str]) -> list[int]:
-        """Tokens of the leading chunks up to and with the first chunk of each document, all of them in this ranking."""
-        rows = slice(self.bounds[slot], self.bounds[slot + 1])
-        spent = np.cumsum(self.tokens[rows])
-        names = [self.doc_ids[code] if code >= 0 else None for code in self.doc[rows]]
-        return [int(spent[names.index(document)]) for document in documents]
-
-    def require_tokens(self) -> None:
+    def tokens_through(self, rows: Ints) -> Ints:
+        """Tokens of the leading chunks of each row's ranking, the row's own included. ValueError where a hit's are not known."""
         if bool((self.tokens < 0).any()):
             raise ValueError("a token budget needs the tokens of every hit, and a hit has none")
-
-    @staticmethod
-    def _keys(wanted: Iterable[tuple[int, str]], names: list[str], width: int) -> Ints:
-        code = {name: i for i, name in enumerate(names)}
-        return np.array([slot * width + code[name] for slot, name in wanted if name in code], dtype=np.int64)
+        spent = np.concatenate([[0], np.cumsum(self.tokens)])
+        found: Ints = spent[rows + 1] - spent[self.bounds[self.slot[rows]]]
+        return found
 
 
 def _status(labels: Labels, unit: str, run: Status) -> Status:
@@ -250,24 +263,21 @@ class _Scorer(Protocol):
 
 
 def _by_document(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
-    placed = rankings.places_of_documents((s, doc) for s in live for doc, grade in labels[s].documents.items() if grade > 0)
+    gold = [(s, doc, grade) for s in live for doc, grade in labels[s].documents.items() if grade > 0]
+    pair, rows, places = rankings.places_of_documents((s, doc) for s, doc, _ in gold)
+    slot, grades = (np.array([label[at] for label in gold], dtype=np.int64) for at in (0, 2))
+    ideal = _Units.ideal(slot, grades)
+    found = _Units.placed(slot[pair], places, grades[pair])
+    _trec(found, ideal, {m: c for m, c in columns.items() if m.cutoff != "tokens"}, values)
     budgets = {m: column for m, column in columns.items() if m.cutoff == "tokens"}
-    _trec(placed, {s: labels[s].documents for s in placed}, {m: c for m, c in columns.items() if m not in budgets}, values)
     if not budgets:
         return
-    rankings.require_tokens()
-    for slot, found in placed.items():
-        grades = labels[slot].documents
-        ideal = _dcg(enumerate(sorted((g for g in grades.values() if g > 0), reverse=True)))
-        spent = rankings.tokens_until_documents(slot, [doc for _, doc in found])
-        for measure, column in budgets.items():
-            within = ((place, grades[doc]) for (place, doc), tokens in zip(found, spent, strict=True) if tokens <= measure.k)
-            values[slot, column] = _dcg(within) / ideal
-
-
-def _dcg(gains: Iterable[tuple[int, int]]) -> float:
-    """Discounted gain of (place from 0, grade), linear in the grade as in trec_eval."""
-    return math.fsum(grade / math.log2(place + 2) for place, grade in gains)
+    spent = rankings.tokens_through(rows)
+    best = ideal.gain(len(values))
+    for measure, column in budgets.items():
+        within = spent <= measure.k
+        cut = _Units.placed(slot[pair][within], places[within], grades[pair][within])
+        _divide(cut.gain(len(values)), best, values[:, column])
 
 
 def _by_chunk(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
@@ -275,8 +285,11 @@ def _by_chunk(rankings: _Rankings, live: list[int], labels: Sequence[Labels], co
         ((s, a.doc_id) for s in live for g in labels[s].groups for a in g.alternatives),
         ((s, chunk_id) for s in live for chunk_id in labels[s].chunks),
     )
-    placed: dict[int, list[tuple[int, str]]] = {}
+    placed: list[tuple[int, int, int]] = []
+    asked: list[tuple[int, int]] = []
     for slot, found in hits.items():
+        grades = labels[slot].chunk_grades
+        asked += [(slot, grade) for grade in grades.values()]
         units: dict[str, int] = {}
         shift = 0
         for place, chunk_id, span in found:
@@ -287,65 +300,91 @@ def _by_chunk(rankings: _Rankings, live: list[int], labels: Sequence[Labels], co
                 shift += 1
             # The chunk itself takes one place: its first group's, or none where it only repeats.
             shift -= bool(relevant)
-        if units:
-            placed[slot] = [(place, name) for name, place in units.items()]
-    _trec(placed, {s: labels[s].chunk_grades for s in placed}, columns, values)
+        placed += [(slot, place, grades[name]) for name, place in units.items()]
+    _trec(_Units.placed(*_columns(placed, 3)), _Units.ideal(*_columns(asked, 2)), columns, values)
 
 
 def _by_group(rankings: _Rankings, live: list[int], labels: Sequence[Labels], columns: Mapping[Measure, int], values: Floats) -> None:
-    budgets = any(m.cutoff == "tokens" for m in columns)
-    if budgets:
-        rankings.require_tokens()
     hits = rankings.hits((s, a.doc_id) for s in live for g in labels[s].groups for a in g.alternatives)
+    whole: list[tuple[int, int]] = []
     for slot, found in hits.items():
-        groups, passages = labels[slot].groups, [span for _, _, span in found]
+        passages = [span for _, _, span in found]
         # A count of hits in the group's documents becomes a rank in the whole ranking.
-        ranks = [found[n - 1][0] + 1 for g in groups if (n := g.whole_at(passages)) is not None]
-        tokens = [rankings.tokens_until(slot, rank) for rank in ranks] if budgets else []
-        for measure, column in columns.items():
-            reached = ranks if measure.cutoff == "rank" else tokens
-            values[slot, column] = sum(n <= measure.k for n in reached) / len(groups)
+        whole += [(slot, found[n - 1][0] + 1) for g in labels[slot].groups if (n := g.whole_at(passages)) is not None]
+    slot_of, ranks = _columns(whole, 2)
+    budgets = any(m.cutoff == "tokens" for m in columns)
+    tokens = rankings.tokens_through(rankings.bounds[slot_of] + ranks - 1) if budgets else ranks
+    groups = np.array([len(own.groups) for own in labels], dtype=np.int64)
+    for measure, column in columns.items():
+        reached = (ranks if measure.cutoff == "rank" else tokens) <= measure.k
+        _divide(np.bincount(slot_of[reached], minlength=len(values)), groups, values[:, column])
 
 
 _SCORERS: dict[str, _Scorer] = {"document": _by_document, "chunk": _by_chunk, "group": _by_group}
 
 
-def _trec(
-    placed: Mapping[int, list[tuple[int, str]]],
-    grades: Mapping[int, Mapping[str, int]],
-    columns: Mapping[Measure, int],
-    values: Floats,
-) -> None:
-    """Fill `values` with trec_eval's measures of rankings given as (place from 0, labelled unit), tie-free.
+class _Units(NamedTuple):
+    """Relevant units of many rankings, each ranking's in the order of their places: slot, place from 0, grade."""
 
-    The unit at rank r of n gets the score n - r. Units without a label are stand-ins that hold their places, and none is needed
-    below the last labelled one: no measure looks there.
-    """
-    import pytrec_eval
+    slot: Ints
+    place: Ints
+    grade: Ints
 
-    cuts = ",".join(str(k) for k in sorted({m.k for m in columns if m.k}))
-    names = {"recip_rank", "map", *(f"{trec}.{cuts}" for trec in _TREC.values() if cuts)}
-    run, qrel = {}, {}
-    for slot, units in placed.items():
-        depth = max(place for place, _ in units) + 1
-        # Own names throughout: trec_eval reads ids as C strings, so a user's id must not reach it.
-        name_of = {unit: f"u{i}" for i, unit in enumerate(grades[slot])}
-        ranked = [f"x{place}" for place in range(depth)]
-        for place, unit in units:
-            ranked[place] = name_of[unit]
-        run[str(slot)] = {unit: float(depth - place) for place, unit in enumerate(ranked)}
-        qrel[str(slot)] = {name_of[unit]: grade for unit, grade in grades[slot].items()}
-    found = pytrec_eval.RelevanceEvaluator(qrel, names).evaluate(run)
-    keys = [(m, column, f"{_TREC.get(m.metric)}_{m.k}") for m, column in columns.items()]
-    for name, result in found.items():
-        row, first = values[int(name)], result["recip_rank"]
-        for measure, column, key in keys:
-            if measure.metric == "AP":
-                row[column] = result["map"]
-            elif measure.metric == "RR":
-                row[column] = first if not measure.k or first * measure.k >= 1 - 1e-12 else 0.0
+    @classmethod
+    def placed(cls, slot: Ints, place: Ints, grade: Ints) -> _Units:
+        """Units as they stand in their rankings."""
+        order = np.lexsort((place, slot))
+        return cls(slot[order], place[order], grade[order])
+
+    @classmethod
+    def ideal(cls, slot: Ints, grade: Ints) -> _Units:
+        """The best order of all labelled units: grades falling."""
+        order = np.lexsort((-grade, slot))
+        return cls(slot[order], _positions(slot[order]) - 1, grade[order])
+
+    def cut(self, k: int) -> _Units:
+        kept = self.place < k
+        return _Units(self.slot[kept], self.place[kept], self.grade[kept])
+
+    def number(self, slots: int) -> Ints:
+        """Units of each ranking."""
+        return np.bincount(self.slot, minlength=slots)
+
+    def gain(self, slots: int) -> Floats:
+        """Discounted gain of each ranking. bincount adds in order, as trec_eval does: equal rankings have equal sums."""
+        discounts = np.array([math.log2(place + 2) for place in range(int(self.place.max(initial=0)) + 1)])
+        return np.bincount(self.slot, self.grade / discounts[self.place], minlength=slots).astype(np.float64)
+
+
+def _trec(found: _Units, gold: _Units, columns: Mapping[Measure, int], values: Floats) -> None:
+    """Fill `values` with trec_eval's measures of relevant units as `found`, against all that are labelled; 0 where none is."""
+    slots = len(values)
+    relevant = gold.number(slots)
+    nth = _positions(found.slot)
+    top = nth == 1
+    for measure, column in columns.items():
+        own, k = values[:, column], measure.k
+        if measure.metric == "AP":
+            _divide(np.bincount(found.slot, nth / (found.place + 1), minlength=slots), relevant, own)
+        elif measure.metric == "RR":
+            reached = top & (found.place < k) if k else top
+            own[found.slot[reached]] = 1 / (found.place[reached] + 1)
+        elif measure.metric == "nDCG":
+            _divide(found.cut(k).gain(slots), gold.cut(k).gain(slots), own)
+        else:
+            hits = found.cut(k).number(slots)
+            if measure.metric == "R":
+                _divide(hits, relevant, own)
             else:
-                row[column] = result[key]
+                own[:] = hits / k if measure.metric == "P" else hits > 0
+
+
+def _divide(above: npt.NDArray[Any], below: npt.NDArray[Any], out: Floats) -> None:
+    np.divide(above, below, out=out, where=below > 0)
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> tuple[Ints, ...]:
+    return tuple(np.array(rows, dtype=np.int64).reshape(-1, width).T)
 
 
 def _table(
@@ -386,17 +425,19 @@ def _table(
 
 def _codes(table: pa.Table, column: str, names: list[str]) -> Ints:
     """Position of each row's value in `names`; -1 for a value that is not there."""
-    code = {name: i for i, name in enumerate(names)}
     indices, texts = _encode(table, column)
-    return np.array([*(code.get(t, -1) for t in texts), -1], dtype=np.int64)[indices]
+    known = pc.index_in(texts, pa.array(names, texts.type)).fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.append(known, -1).astype(np.int64)[indices]
 
 
-def _encode(table: pa.Table, column: str) -> tuple[Ints, list[str]]:
-    encoded = table.column(column).combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-    indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return indices, encoded.dictionary.to_pylist()
+def _encode(table: pa.Table, column: str, rows: Ints | None = None) -> tuple[Ints, pa.Array]:
+    """Codes of a column's values, of `rows` or of all, and the values by code; -1 for null."""
+    encoded = table.column(column)
+    if pa.types.is_dictionary(encoded.type):
+        encoded = encoded.unify_dictionaries()
+    encoded = encoded.combine_chunks().dictionary_encode()
+    indices = (encoded.indices.fill_null(-1) if encoded.null_count else encoded.indices).to_numpy().astype(np.int64)
+    return indices if rows is None else indices[rows], encoded.dictionary
 
 
 def _numbers(table: pa.Table, column: str) -> Ints:

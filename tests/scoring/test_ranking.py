@@ -94,6 +94,22 @@ def test_scores_equal_trec_eval_on_random_runs_with_ties(seed: int) -> None:
         assert value(found, "RR", 0, name=name) == pytest.approx(expected["recip_rank"], abs=1e-9)
 
 
+def test_ids_kept_in_dictionaries_and_in_several_chunks_are_the_same_rankings() -> None:
+    labels = [quoted("q", "a", 0, GOLD), relevant("q", "b", 2), relevant("p", "b")]
+    rows = [*ranking("q", ["c", "a", "b"]), hit("q", 4, "a", 100, 200), *ranking("p", ["b", "z"]), hit("p", 3, None, chunk_id=None)]
+    plain = runs(rows)
+    asked = [question("q"), question("p")]
+    coded = pa.concat_tables([plain.slice(0, 3), plain.slice(3)])
+    for name in ("question_id", "chunk_id", "doc_id"):
+        parts = [chunk.dictionary_encode() for chunk in coded[name].chunks]  # each part with a dictionary of its own
+        coded = coded.set_column(coded.schema.get_field_index(name), name, pa.chunked_array(parts))
+    found = [score_rankings(table, asked, labels, ks=KS, token_budgets=(), by="retriever") for table in (plain, coded)]
+    assert found[1].equals(found[0])
+    by_measure = {(r["question_id"], r["metric"], r["k"], r["unit"]): r["value"] for r in found[1].to_pylist()}
+    assert by_measure["q", "RR", 0, "document"] == 0.5
+    assert by_measure["p", "P", 3, "document"] == pytest.approx(1 / 3)
+
+
 def test_the_spread_over_tie_orders_is_reported() -> None:
     # Three tied documents, the relevant one between: 1.0 at best, 1/3 at worst, and trec_eval's rule puts c first.
     rows = [hit("q", rank, d, score=0.5) for rank, d in enumerate(["c", "b", "a"], 1)]
