@@ -139,7 +139,8 @@ def _mapping(graph: Graph, name: str, table: str) -> dg.PartitionMapping | None:
     if (mine, theirs) == ("system", "chunking"):
         reads: dict[str, set[str]] = {}
         for system in graph.families["system"]:
-            reads.setdefault(str(graph.input_partitions(name, system, table)[0]), set()).add(system)
+            for key in graph.input_partitions(name, system, table):
+                reads.setdefault(str(key), set()).add(system)
         return dg.StaticPartitionMapping({key: sorted(systems) for key, systems in sorted(reads.items())})
     if mine is None and theirs is not None:
         return dg.SpecificPartitionsPartitionMapping([str(p) for p in graph.input_partitions(name, None, table)])

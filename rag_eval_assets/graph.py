@@ -174,7 +174,7 @@ class Graph:
     @cached_property
     def used_chunkings(self) -> list[str]:
         """Chunkings that a system retrieves from."""
-        return sorted({system.chunking for system in self.settings.systems.values()})
+        return sorted({system.chunking for system in self.settings.systems.values() if system.chunking is not None})
 
     def partitions(self, asset: str) -> Sequence[str | None]:
         family = TABLES[asset].family
@@ -188,7 +188,8 @@ class Graph:
         if mine == theirs:
             return [partition]
         if (mine, theirs) == ("system", "chunking"):
-            return [self.settings.systems[str(partition)].chunking]
+            chunking = self.settings.systems[str(partition)].chunking
+            return [] if chunking is None else [chunking]  # a system that is not built in has an index of its own
         if mine is None:
             return list(self._parsers_read(asset) if table == "parsed_documents" else self.families[theirs])
         raise LookupError(f"no mapping from {table} ({theirs}) to {asset} ({mine})")

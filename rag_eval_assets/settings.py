@@ -323,10 +323,19 @@ class Ann(Strict):
 
 
 class System(Strict):
-    """A system under test."""
+    """A system under test: the built-in one, a class of your own, or what another program logged.
 
-    chunking: str
-    retriever: Name
+    A class declares depth, top_k and token_budget itself; what stands here is in their place. A log is delivered whole unless
+    top_k says otherwise.
+    """
+
+    kind: Literal["builtin", "class", "import"] = "builtin"
+    chunking: str | None = Field(None, description="Chunking that kind builtin retrieves from.")
+    retriever: Name | None = Field(None, description="Retriever of kind builtin.")
+    path: str | None = Field(None, description="Your class as module:Class; the module may stand in the evaluation folder.")
+    options: dict[str, Any] = Field({}, description="Arguments your class is made with.")
+    retrievals: str | None = Field(None, description="JSONL file of logged rankings, a path in the evaluation folder.")
+    answers: str | None = Field(None, description="JSONL file of logged answers, a path in the evaluation folder.")
     depth: int = Field(50, ge=1)
     top_k: int = Field(5, ge=1)
     token_budget: int | None = Field(1500, ge=1)
@@ -336,7 +345,25 @@ class System(Strict):
     require_citations: bool = True
 
     @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> System:
+        kinds = {"builtin": ("chunking", "retriever"), "class": ("path",), "import": ("retrievals",)}
+        lacking = [name for name in kinds[self.kind] if getattr(self, name) is None]
+        if lacking:
+            raise ValueError(f"kind {self.kind} needs {' and '.join(map(repr, lacking))}")
+        others = {"chunking", "retriever", "path", "options", "retrievals", "answers"} - {*kinds[self.kind]}
+        others -= {"class": {"options"}, "import": {"answers"}}.get(self.kind, set())
+        others |= set() if self.kind == "builtin" else {"reader", "prompt"}
+        strange = sorted(others & self.model_fields_set)
+        if strange:
+            raise ValueError(f"{', '.join(map(repr, strange))}: no setting of kind {self.kind}; leave it out")
+        if self.path is not None and not re.fullmatch(r"[\w.]+:\w+", self.path):
+            raise ValueError(f"path {self.path!r} is not module:Class")
+        return self
+
+    @model_validator(mode="after")
     def _keeps_what_it_asks_for(self) -> System:
+        if self.kind != "builtin" and not {"top_k", "depth"} <= self.model_fields_set:
+            return self
         if self.top_k > self.depth:
             raise ValueError(f"top_k {self.top_k} is over depth {self.depth}: raise depth or lower top_k")
         return self
@@ -354,7 +381,7 @@ class Sweep(Strict):
 class Gate(Strict):
     """A bound on one quality figure. `source` says which table it is read from."""
 
-    source: Literal["system_summary", "ann_recall", "filter_exclusion", "parse_quality", "dedup_quality"]
+    source: Literal["system_summary", "system_costs", "ann_recall", "filter_exclusion", "parse_quality", "dedup_quality"]
     metric: str
     k: int = 0
     unit: str = "document"

@@ -94,6 +94,8 @@ def _retriever(retriever: Retriever, settings: Settings, keys: Sequence[str]) ->
 
 
 def _system(system: System, settings: Settings, keys: Sequence[str]) -> Iterator[Problem]:
+    if system.chunking is None or system.retriever is None:
+        return
     yield from _unknown(("chunking",), "chunking", [system.chunking], keys)
     if system.retriever not in settings.retrievers:
         yield ("retriever",), f"no retriever {system.retriever!r}"
@@ -130,12 +132,14 @@ def _gate(gate: Gate, settings: Settings, keys: Sequence[str]) -> Iterator[Probl
     else:
         yield from _unknown(("metric",), f"metric of {gate.source}", [gate.metric], _metrics_of(gate.source))
         if gate.source == "ann_recall":
-            measured = {*settings.ann.chunkings, *(system.chunking for system in settings.systems.values())}
+            measured = {*settings.ann.chunkings, *(system.chunking for system in settings.systems.values() if system.chunking)}
             scopes = _with_pairs([key for key in keys if key in measured], settings.embedders)
             if gate.k not in (0, settings.ann.k):
                 yield ("k",), f"{gate.k} is not measured; ann.k is {settings.ann.k}"
         elif gate.source == "parse_quality":
             scopes = [s for name, parser in settings.parsers.items() for s in _with_pairs([name], parser.classes)]
+        elif gate.source == "system_costs":
+            scopes = settings.systems
         else:
             scopes = ["corpus"]
     yield from _unknown(("scope",), f"scope of {gate.source}", gate.scope, dict.fromkeys(scopes))
@@ -149,9 +153,9 @@ def _with_pairs(first: Collection[str], second: Collection[str]) -> list[str]:
 def _metrics_of(source: str) -> Sequence[str]:
     """Metrics of the sources whose gates have one cut-off at most."""
     from ingestion.parse_quality import METRICS
-    from rag_eval_assets.scoring.gates import ANN_METRICS, DEDUP_METRICS, EXCLUSION_METRICS
+    from rag_eval_assets.scoring.gates import ANN_METRICS, COST_METRICS, DEDUP_METRICS, EXCLUSION_METRICS
 
-    known = {"ann_recall": ANN_METRICS, "filter_exclusion": EXCLUSION_METRICS, "dedup_quality": DEDUP_METRICS}
+    known = {"system_costs": COST_METRICS, "ann_recall": ANN_METRICS, "filter_exclusion": EXCLUSION_METRICS, "dedup_quality": DEDUP_METRICS}
     return known.get(source, METRICS)
 
 

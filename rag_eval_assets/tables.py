@@ -702,8 +702,10 @@ _table("embedder_ranking", "retrieval", "an embedder's exact search under one me
 # --------------------------------------------------------------------------------------------------------- generation
 _table("system_specs", "generation", "a system under test, resolved", ("system",), [
     col("system", string, "Name of the system."),
+    col("kind", string, "builtin, class or import."),
     col("chunking", string, "Chunking partition it retrieves from.", null=True),
-    col("retriever", string, "Retriever."),
+    col("retriever", string, "Retriever; of another kind of system its class or log."),
+    col("index_version", string, "Version of a class's index, or of a log; null where none is declared, which reuses nothing.", null=True),
     col("reranker", string, "Reranker; null for none.", null=True),
     col("depth", i32, "Passages asked of the retriever."),
     col("top_k", i32, "Passages kept after reranking."),
@@ -729,7 +731,8 @@ _table("system_retrievals", "generation", "a passage in this system's ranking", 
     col("text_sha256", string, "SHA-256 of the passage's text.", null=True),
     col("tokens", i32, "Tokens of the passage.", null=True),
     col("score", f64, "Score.", null=True),
-    *CONTENT, DETAIL,
+    col("similarity", f64, "Likeness of a passage from outside and the canonical text it was located in; null for none.", null=True),
+    *CONTENT, DETAIL, SECONDS, WORK_KEY,
 ], "system")
 
 _table("contexts", "generation", "a question's delivered context", ("question_id",), [
@@ -827,6 +830,20 @@ _table("system_summary", "release", "a metric in one slice", ("metric", "k", "cu
     col("missing", i32, "Missing rows."),
     col("supported", boolean, "Whether the headline stands on the minimum of questions that settings ask of a slice."),
     col("method", string, "Method of the interval."),
+], "system")
+
+_table("system_costs", "release", "a recorded cost of answers in one split", ("split", "measure"), [
+    col("split", string, "Split."),
+    col("measure", string, "reply_seconds, first_token_seconds, prompt_tokens, completion_tokens or cost."),
+    col("stage", string, "What it measures: total (the whole reply), first_token, prompt, completion or query."),
+    col("unit", string, "Unit of the figures."),
+    *[col(f"p{p}", f64, f"Figure that {p}% of the answers do not exceed (nearest rank).", null=True) for p in (50, 95, 99)],
+    col("mean", f64, "Mean.", null=True),
+    col("total", f64, "Sum.", null=True),
+    col("questions", i32, "Questions to be answered."),
+    col("scored", i32, "Of those, answers that recorded the figure: stable, since it is kept with the reply."),
+    col("failed", i32, "Of those, answers that failed."),
+    *SCORE,
 ], "system")
 
 _table("comparison", "release", "a paired difference to a baseline",

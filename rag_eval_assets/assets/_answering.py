@@ -12,12 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rag_eval_assets.assets._external import external_answers
 from rag_eval_assets.generation import chat, readers
-from rag_eval_assets.generation.answer_rows import without_reading
+from rag_eval_assets.generation.answer_rows import answer_row, without_reading
 from rag_eval_assets.graph import Progress, Step
 from rag_eval_assets.resources.language_models import ChatModel, LanguageModel, Prices, Request
 from rag_eval_assets.resources.responses import ResponseStore
 from rag_eval_assets.settings import Settings
+from rag_eval_assets.storage.versions import canonical_json
+from rag_eval_assets.tables import FAILED
 
 Row = dict[str, Any]
 Pairs = Sequence[tuple[Row, Row]]
@@ -25,11 +28,14 @@ REPLAY = 1
 """`repeat` of a replayed question: a reply of its own, beside the one the system gave."""
 
 
-def reader_parameters(settings: Settings, system: str) -> dict[str, Any]:
-    """What shapes a system's answers, its model included."""
-    reader = settings.systems[system].reader
-    own = reader.parameters
-    return own if reader.model is None else {**own, "endpoint": settings.models[reader.model].identity}
+def builtin_spec(settings: Settings, name: str) -> Row:
+    """What system_specs holds of a built-in system beside its name and kind; its reader's parameters with the model's."""
+    chosen = settings.systems[name]
+    model = None if chosen.reader.model is None else settings.models[chosen.reader.model]
+    parameters = chosen.reader.parameters if model is None else {**chosen.reader.parameters, "endpoint": model.identity}
+    taken = ("chunking", "retriever", "depth", "top_k", "token_budget", "ordering", "prompt")
+    own = {field: getattr(chosen, field) for field in taken}
+    return {**own, "index_version": None, "reader": model.model if model else "extractive", "parameters": canonical_json(parameters)}
 
 
 def reader_limits(settings: Settings, system: str | None) -> dict[str, Any]:
@@ -56,6 +62,8 @@ def answer(step: Step, spec: Row, pairs: Pairs, counts: Counter[str] | None = No
         if counts is not None:
             counts.update(model.counts)
         return rows
+    if parameters["kind"] in ("class", "import"):
+        return external_answers(step, spec, pairs)
     rows = []
     for done, (question, context) in enumerate(pairs, 1):
         rows.append(readers.read(question, context, spec))
@@ -74,5 +82,11 @@ def _ask(model: LanguageModel, spec: Row, pairs: Pairs, progress: Progress) -> l
 
 
 def replaying(step: Step) -> Callable[[Row, Row, Row], Row]:
-    """Answers one question again, for a diagnosis."""
-    return lambda question, context, spec: answer(step, {**spec, "repeat": REPLAY}, [(question, context)])[0]
+    """Answers one question again, for a diagnosis; what was only logged cannot be."""
+
+    def read(question: Row, context: Row, spec: Row) -> Row:
+        if spec["kind"] == "import":
+            return answer_row(question, context, spec, status=FAILED, reason="not_diagnosable")
+        return answer(step, {**spec, "repeat": REPLAY}, [(question, context)])[0]
+
+    return read

@@ -6,54 +6,52 @@ assembling, reading (`generation`) and judging (`scoring`).
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rag_eval_assets.assets._answering import answer, reader_limits, reader_parameters
+from rag_eval_assets.assets._answering import answer, builtin_spec, reader_limits
+from rag_eval_assets.assets._external import external_rankings, external_spec
 from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.retrieval import _scoring, retrievers_of
 from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.scoring import answers as answer_metrics
 from rag_eval_assets.scoring import judges, ranking
-from rag_eval_assets.settings import Settings
-from rag_eval_assets.storage.versions import canonical_json, digest, work_key
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.versions import digest, work_key
 
-RETRIEVAL_PART = ("system", "chunking", "retriever", "reranker", "depth")
+RETRIEVAL_PART = ("system", "kind", "chunking", "retriever", "reranker", "depth", "index_version")
 CONTEXT_PART = ("top_k", "token_budget", "ordering")
 
 
-def resolve_system(settings: Settings, name: str) -> dict[str, Any]:
-    """One system of evaluation.yaml as a row of system_specs."""
+def resolve_system(folder: Folder, name: str) -> dict[str, Any]:
+    """One system of evaluation.yaml as a row of system_specs. Raises SettingsError for a class or a log that cannot be used."""
+    settings = folder.settings
     system = settings.systems[name]
-    spec = {
-        "system": name,
-        "chunking": system.chunking,
-        "retriever": system.retriever,
-        "reranker": None,
-        "depth": system.depth,
-        "top_k": system.top_k,
-        "token_budget": system.token_budget,
-        "ordering": system.ordering,
-        "reader": "extractive" if system.reader.model is None else settings.models[system.reader.model].model,
-        "prompt": system.prompt,
-        "parameters": canonical_json(reader_parameters(settings, name)),
-        "require_citations": system.require_citations,
-    }
-    retriever = retrievers_of(settings, system.chunking)[system.retriever]
+    spec = {"system": name, "kind": system.kind, "reranker": None, "require_citations": system.require_citations}
+    if system.kind == "builtin":
+        spec |= builtin_spec(settings, name)
+        retriever = retrievers_of(settings, system.chunking)[str(system.retriever)]
+    else:
+        spec |= external_spec(folder, name)
+        retriever = {"parameters": spec["parameters"]}
+    # Where a class or a log is one, its version is that of its answers too.
+    apart = (*RETRIEVAL_PART, *CONTEXT_PART)
     return {
         **spec,
         "retrieval_sha256": digest({k: spec[k] for k in RETRIEVAL_PART}, retriever),
-        "answer_sha256": digest({k: v for k, v in spec.items() if k not in (*RETRIEVAL_PART, *CONTEXT_PART)}),
+        "answer_sha256": digest({k: v for k, v in spec.items() if k not in apart}, spec["index_version"]),
     }
 
 
 @table_asset(kinds=["yaml"])
 def system_specs(step: Step) -> Product:
     """One system under test, every parameter resolved."""
-    return Product([resolve_system(step.settings, step.partition)])
+    return Product([resolve_system(step.folder, step.partition)])
 
 
 @table_asset(
@@ -62,15 +60,22 @@ def system_specs(step: Step) -> Product:
     "retrieval_runs",
     "unique_documents",
     kinds=["python"],
-    columns={"golden_questions": ("question_id", "split"), "unique_documents": ("doc_id", "text"), "system_specs": RETRIEVAL_PART},
+    columns={
+        "golden_questions": ("question_id", "split", "text", "entitlement"),
+        "unique_documents": ("doc_id", "text", "absorbed"),
+        "system_specs": (*RETRIEVAL_PART, "retrieval_sha256"),
+    },
 )
 def system_retrievals(
     step: Step, system_specs: pa.Table, golden_questions: pa.Table, retrieval_runs: pa.Table, unique_documents: pa.Table
 ) -> Product:
     """The ranking this system works from, for every question, at its depth."""
+    spec, questions = system_specs.to_pylist()[0], golden_questions.to_pylist()
+    if spec["kind"] != "builtin":
+        rows, asked = external_rankings(step, spec, questions, unique_documents.to_pylist())
+        return Product(rows, computed=asked)
     text = dict(zip(unique_documents["doc_id"].to_pylist(), unique_documents["text"].to_pylist(), strict=True))
-    spec = system_specs.to_pylist()[0]
-    return Product(rankings.system_rankings(spec, golden_questions.to_pylist(), retrieval_runs, text))
+    return Product(rankings.system_rankings(spec, questions, retrieval_runs, text))
 
 
 @table_asset("system_specs", "system_retrievals", kinds=["python"], columns={"system_specs": CONTEXT_PART})
@@ -92,10 +97,11 @@ def contexts(step: Step, system_specs: pa.Table, system_retrievals: pa.Table) ->
 def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_questions: pa.Table) -> Product:
     """The system's answer to every question with its citations; only questions whose context changed are answered again."""
     spec, delivered = system_specs.to_pylist()[0], by(contexts.to_pylist(), "question_id")
+    never = uuid.uuid4().hex if spec["kind"] == "class" and spec["index_version"] is None else None
     wanted = {}
     for question in golden_questions.to_pylist():
         found = delivered[question["question_id"]]
-        wanted[work_key(step.code, spec["answer_sha256"], question, found["context_sha256"], found["status"])] = question
+        wanted[work_key(step.code, spec["answer_sha256"], never, question, found["context_sha256"], found["status"])] = question
     kept, todo = step.reuse(wanted)
     keys = {q["question_id"]: key for key, q in wanted.items()}
     counts: Counter[str] = Counter()
@@ -127,9 +133,10 @@ def system_scores(
     """Every metric of every question: ranking, context, answer and citations, each with its status."""
     questions, evidence = golden_questions.to_pylist(), golden_evidence.to_pylist()
     chosen = step.settings.scoring
-    ranked = ranking.score_rankings(
-        system_retrievals, questions, evidence, ks=chosen.ks, token_budgets=chosen.token_budgets, by=None
-    ).to_pylist()
+    # Tokens are never guessed: a ranking from outside that does not count them is not scored at token budgets.
+    uncounted = pc.sum(pc.and_(pc.greater(system_retrievals["rank"], 0), pc.is_null(system_retrievals["tokens"]))).as_py()
+    budgets = () if uncounted else chosen.token_budgets
+    ranked = ranking.score_rankings(system_retrievals, questions, evidence, ks=chosen.ks, token_budgets=budgets, by=None).to_pylist()
     judged = answer_metrics.score_system(
         questions,
         contexts.to_pylist(),

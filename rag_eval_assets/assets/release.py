@@ -16,10 +16,11 @@ from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
 from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
+from rag_eval_assets.scoring import costs, funnel, gates
 from rag_eval_assets.scoring import diagnosis as diagnosing
-from rag_eval_assets.scoring import funnel, gates
 from rag_eval_assets.scoring import slices as slicing
 from rag_eval_assets.scoring import summary as summarising
+from rag_eval_assets.scoring.costs import MEASURES
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import SourceTree, digest
 from rag_eval_assets.tables import TABLES
@@ -198,8 +199,15 @@ def identities(
     }
 
 
+@table_asset("answers", kinds=["python"], columns={"answers": ("split", "status", *MEASURES)})
+def system_costs(step: Step, answers: pa.Table) -> Product:
+    """Percentiles of time, tokens and money of a system's answers, from what was recorded with each reply."""
+    return Product(costs.system_costs(answers.to_pylist()))
+
+
 @table_asset(
     "system_summary",
+    "system_costs",
     "ann_recall",
     "filter_exclusion",
     "parse_quality",
@@ -212,6 +220,7 @@ def identities(
 def gate_results(
     step: Step,
     system_summary: dict[str, pa.Table],
+    system_costs: dict[str, pa.Table],
     ann_recall: dict[str, pa.Table],
     filter_exclusion: pa.Table,
     parse_quality: dict[str, pa.Table],
@@ -221,6 +230,7 @@ def gate_results(
     """Every gate of evaluation.yaml in every scope and every claim of the policy: value, interval, threshold, decision and its reason."""
     tables = {
         "system_summary": system_summary,
+        "system_costs": system_costs,
         "ann_recall": ann_recall,
         "filter_exclusion": {None: filter_exclusion},
         "parse_quality": parse_quality,

@@ -5,7 +5,7 @@ What belongs here: the shapes that cross the border. What does not: any system; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -45,7 +45,7 @@ class SystemUnderTest(Protocol):
     """A system of your own. Retrieval and answering are called apart, so that a loss can be put down to one of them."""
 
     index_version: str
-    """Identity of the index behind `retrieve`. Rows are reused only while it stays the same."""
+    """Identity of the index behind `retrieve`. Rows are reused only while it stays the same; without it none is."""
 
     depth: int
     """Passages to ask of `retrieve`."""
@@ -54,14 +54,15 @@ class SystemUnderTest(Protocol):
     """Passages of those that reach the context."""
 
     token_budget: int | None
-    """Tokens of passages delivered at most, counted by `count_tokens`; None for no budget."""
+    """Tokens of passages delivered at most, counted by `count_tokens`; None for no budget. Settings override all three."""
 
-    def retrieve(self, question: str, depth: int, entitlement: Mapping[str, Sequence[str]]) -> Sequence[Passage]:
-        """At most `depth` passages that the caller may read, best first, none of them twice."""
+    def retrieve(self, question: str, depth: int) -> Sequence[Passage]:
+        """At most `depth` passages, best first, none of them twice. With a parameter `entitlement` of its own it is told what the
+        caller may read, as {tenant, groups, jurisdiction, publication_state}."""
         ...
 
-    def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
-        """The answer to `question` from `passages`, which stand in the order delivered."""
+    def generate(self, question: str, passages: Sequence[Passage]) -> Answer | str:
+        """The answer to `question` from `passages`, which stand in the order delivered. A plain text cites them as [n], n from 1."""
         ...
 
     def count_tokens(self, text: str) -> int:

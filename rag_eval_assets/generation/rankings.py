@@ -39,11 +39,11 @@ def system_rankings(spec: Row, questions: list[dict[str, Any]], runs: pa.Table, 
         hits = sorted(found.get(question["question_id"], ()), key=lambda r: r["rank"])
         fault = _fault(hits)
         if fault:
-            rows.append(_row(question, 0, None, *fault))
+            rows.append(_row(spec, question, 0, None, *fault))
             continue
         for hit in hits:
             passage = _passage(documents[hit["doc_id"]][hit["start"] : hit["end"]]) if hit["rank"] > 0 else {"text": None}
-            rows.append(_row(question, hit["rank"], {**hit, **passage}, hit["status"], hit["reason"], hit["detail"]))
+            rows.append(_row(spec, question, hit["rank"], {**hit, **passage}, hit["status"], hit["reason"], hit["detail"]))
     return rows
 
 
@@ -63,7 +63,7 @@ def _fault(hits: list[Row]) -> tuple[str, str, str | None] | None:
     return None
 
 
-def _row(question: Row, rank: int, hit: Row | None, status: str, reason: str | None, detail: str | None) -> dict[str, Any]:
+def _row(spec: Row, question: Row, rank: int, hit: Row | None, status: str, reason: str | None, detail: str | None) -> dict[str, Any]:
     return {
         "question_id": question["question_id"],
         "split": question["split"],
@@ -72,4 +72,7 @@ def _row(question: Row, rank: int, hit: Row | None, status: str, reason: str | N
         "status": status,
         "reason": reason,
         "detail": detail,
+        "similarity": None,
+        "seconds": None,
+        "work_key": spec["retrieval_sha256"],
     }

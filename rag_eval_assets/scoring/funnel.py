@@ -19,6 +19,8 @@ from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK, STAGES
 
 Spans = Mapping[str, Sequence[Span]]
 _STAGES = tuple(STAGES)
+_UNSEEN = dict.fromkeys(("chunked", "exact_search", "index_search"), True)
+"""Stages of a system that is not built in happen out of sight: what its ranking lacks is lost at ranked."""
 _CARRIED = ("exact_search", "index_search", "ranked", "in_context")
 
 
@@ -41,7 +43,8 @@ def evidence_funnel(
     A group is where its furthest alternative is. Evidence is whole in a chunk, a ranking or a context by the rule of `relevance`;
     spans that two chunks share count once found together, though no chunk holds them. `exact_search` reads the exact lane of the
     same embedder where the system's retriever is an approximate one (`retrievers` holds their parameters) and that lane ran, else the
-    retriever itself. Where the pass metric does not apply, evidence in the context is not counted as lost. Rows whose retriever did
+    retriever itself; a system without chunking is followed from its ranking on.
+    Where the pass metric does not apply, evidence in the context is not counted as lost. Rows whose retriever did
     not run are not_applicable or failed, with its reason.
     """
     groups = _groups(questions, evidence)
@@ -64,6 +67,7 @@ def evidence_funnel(
         for group, entitled in groups.get(name, ()):
             flags = [
                 _flags(a, mine, whole, excluded.get(name, set()), {s: spans.get(name, ()) for s, spans in trail.items()}, passed.get(name))
+                | ({} if spec["chunking"] is not None else _UNSEEN)
                 for a, mine in zip(group.alternatives, entitled, strict=True)
             ]
             reached = max((_walk(f) for f in flags), key=lambda r: r[0])

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_eval_assets.scoring.comparison import DECLARED
+from rag_eval_assets.scoring.costs import MEASURES
 from rag_eval_assets.scoring.decisions import FAIL, INSUFFICIENT, PASS
 from rag_eval_assets.scoring.intervals import bounded_mean
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, SCORED
@@ -34,9 +35,10 @@ _ANN_COLUMNS = {"recall": "recall_mean"}
 """Gate metrics that a column of ann_recall names in full."""
 
 ANN_METRICS = ("recall", "recall_mean", "recall_p5", "recall_by_id", "agreement", "ndcg_cost", "distance_computations", "bytes")
+COST_METRICS = tuple(f"{measure}_{figure}" for measure in MEASURES for figure in ("p50", "p95", "p99", "mean", "total"))
 EXCLUSION_METRICS = ("false_exclusion",)
 DEDUP_METRICS = ("precision", "recall", "false_merge_rate", "missed_merge_rate", "evidence_loss")
-"""What a gate may name of each source that has a figure a column; times are no figures, for they decide nothing."""
+"""What a gate may name of each source that has a figure a column; times of this machine are no figures, for they decide nothing."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,9 @@ class Figure:
 def judge_gates(gates: Mapping[str, Gate], tables: Mapping[str, Tables]) -> list[dict[str, Any]]:
     """Rows of gate_results: one per gate and scope, sorted.
 
-    `gates` are settings by name; `tables` hold, by a gate's source, the tables by partition (None where there is one): system_summary by
-    system, ann_recall by chunking, filter_exclusion, parse_quality by parser, dedup_quality. A gate that finds no scope gives one FAIL row.
+    `gates` are settings by name; `tables` hold, by a gate's source, the tables by partition (None where there is one): system_summary
+    and system_costs by system, ann_recall by chunking, filter_exclusion, parse_quality by parser, dedup_quality. A gate that finds no
+    scope gives one FAIL row.
     """
     rows = []
     for name in sorted(gates):
@@ -171,6 +174,19 @@ def _summary(gate: Gate, tables: Tables) -> Iterator[Figure]:
         yield Figure(str(system), row["mean"], row["scored"], expected, row["lower"], row["upper"], why, lost)
 
 
+def _costs(gate: Gate, tables: Tables) -> Iterator[Figure]:
+    """A percentile, mean or total that was recorded with the replies of the gate's split, one scope a system."""
+    measure, _, figure = gate["metric"].rpartition("_")
+    for system, table in sorted(tables.items(), key=str):
+        row = next((r for r in table.to_pylist() if (r["measure"], r["split"]) == (measure, gate["split"])), None)
+        if row is None:
+            yield Figure(str(system), None, 0, 0)
+        else:
+            # A system that records nothing, such as a reader in this process, has nothing to be judged.
+            expected = row["questions"] if row["scored"] else 0
+            yield Figure(str(system), row[figure], row["scored"], expected, why=row["reason"] or "missing_run")
+
+
 def _ann(gate: Gate, tables: Tables) -> Iterator[Figure]:
     """For each chunking and embedder the worst figure over selectivities of the setting in force, filters within the search.
 
@@ -248,6 +264,7 @@ def _dedup(gate: Gate, tables: Tables) -> Iterator[Figure]:
 
 _READERS = {
     "system_summary": _summary,
+    "system_costs": _costs,
     "ann_recall": _ann,
     "filter_exclusion": _exclusion,
     "parse_quality": _parsing,

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.storage.catalogue import Catalogue
+from rag_eval_assets.storage.parquet import to_table
 from rag_eval_assets.storage.produce import Finished
+from rag_eval_assets.tables import TABLES
 
 
 class ParquetIOManager(dg.IOManager):
@@ -40,6 +42,9 @@ class ParquetIOManager(dg.IOManager):
         keys = list(context.asset_partition_keys)
         if self.graph.fans_in(consumer, name):
             return {key: load(key) for key in keys}
+        if not keys:
+            empty = to_table([], TABLES[name])
+            return empty.select(list(columns)) if columns else empty
         if len(keys) != 1:
             raise ValueError(f"{consumer} reads one partition of {name}, the mapping gave {keys}")
         return load(keys[0])

@@ -10,7 +10,7 @@ from rag_eval_assets.generation.rankings import system_rankings
 from rag_eval_assets.tables import TABLES
 from tests.scoring.builders import Row, hit, no_hit, question, runs
 
-SPEC = {"system": "s", "retriever": "bm25", "depth": 2}
+SPEC = {"system": "s", "retriever": "bm25", "depth": 2, "retrieval_sha256": "r"}
 TEXTS = {d: f"text of {d}".ljust(100) + "what follows" for d in "abc"}
 
 

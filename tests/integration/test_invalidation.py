@@ -16,7 +16,17 @@ from rag_eval_assets.tables import TABLES
 from tests.integration.conftest import CHANGES
 from tests.small import DOCUMENTS, QUESTIONS, SETTINGS, question, write_questions, write_settings
 
-SYSTEM = {"system_retrievals", "contexts", "answers", "system_scores", "evidence_funnel", "diagnosis", "system_summary", "comparison"}
+SYSTEM = {
+    "system_retrievals",
+    "contexts",
+    "answers",
+    "system_scores",
+    "evidence_funnel",
+    "diagnosis",
+    "system_summary",
+    "system_costs",
+    "comparison",
+}
 CHUNKING = {"chunks", "chunk_embeddings", "chunk_quality", "ann_recall", "retrieval_runs", "retrieval_scores", "retriever_comparison",
             "unfiltered_runs", "filter_decision"}  # fmt: skip
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from rag_eval_assets.graph import AssetPartition
-from rag_eval_assets.settings import Folder
+from rag_eval_assets.settings import Folder, SettingsError
 from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
 from tests.integration.conftest import CHANGES
 from tests.recorded import Play, RecordedEndpoint, recorded_endpoint
@@ -115,3 +118,124 @@ def test_a_replay_is_a_reply_of_its_own(synced: Folder, endpoint: RecordedEndpoi
     prompts = [re.sub(r"passage-\w+", "", str(body["messages"])) for body in endpoint.asked]
     assert len(controls) > 0
     assert len(prompts) - len(set(prompts)) >= len(controls)
+
+
+# ------------------------------------------------------------------------------------------------- a class of one's own
+OWN = """
+from pathlib import Path
+from rag_eval_assets.generation.protocol import Passage
+
+CALLS = Path(__file__).with_name("calls.txt")
+
+
+class Mine:
+    depth, top_k, token_budget = 4, 2, None
+    {version}
+
+    def _told(self, what):
+        with CALLS.open("a") as file:
+            file.write(what + "\\n")
+
+    def retrieve(self, question, depth):
+        self._told("retrieve")
+        if "vinegar" in question:
+            raise RuntimeError("no index")
+        return [
+            Passage("p2", "warranty.md", "The lid and the cord are covered for two years.", 0.2),
+            Passage("p1", "warranty.md", "The heating element of the kettle is covered for five years.", 0.9),
+            Passage("p3", "shipping.md", "Words that stand nowhere in the document."),
+        ]
+
+    def generate(self, question, passages):
+        self._told("generate")
+        return "five years [2]"
+"""
+
+
+def with_class(folder: Folder, version: str = "index_version = 'one'", **system: Any) -> Folder:
+    (folder.path / "own_system_of_this_test.py").write_text(OWN.format(version=version))
+    sys.modules.pop("own_system_of_this_test", None)
+    systems = {"first": FIRST, "own": {"kind": "class", "path": "own_system_of_this_test:Mine", **system}}
+    write_settings(folder.path, {**CHANGES, "systems": systems})
+    return Folder(folder.path)
+
+
+def calls(folder: Folder) -> Counter[str]:
+    path = folder.path / "calls.txt"
+    told = Counter(path.read_text().split()) if path.exists() else Counter()
+    path.unlink(missing_ok=True)
+    return told
+
+
+def test_a_class_is_retrieved_from_once_and_a_changed_top_k_calls_generate_alone(synced: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    folder = with_class(synced)
+    assert sync(folder).failed == {}
+    assert calls(folder)["retrieve"] == 9
+    found = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q3"]
+    assert [(r["rank"], r["chunk_id"], r["start"] is None, r["similarity"]) for r in found] == [
+        (1, "p2", False, 1.0),
+        (2, "p1", False, 1.0),
+        (3, "p3", True, None),
+    ]
+    (failed,) = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q4"]
+    assert (failed["status"], failed["reason"], failed["detail"]) == ("failed", "crashed", "RuntimeError: no index")
+    assert answers(folder, "own")["q4"]["reason"] == "upstream_failed"
+    (spec,) = rows(folder, "system_specs", "own")
+    assert [spec[k] for k in ("kind", "chunking", "depth", "top_k", "token_budget", "index_version")] == ["class", None, 4, 2, None, "one"]
+    lost = {r["question_id"]: r["lost_at"] for r in rows(folder, "evidence_funnel", "own")}
+    assert (lost["q1"], lost["q3"]) == ("ranked", None)
+    assert sync(folder).runs == []
+
+    folder = with_class(folder, top_k=1)
+    report = sync(folder)
+    assert report.failed == {}
+    # The ranking that failed is tried again; no other question is retrieved for.
+    assert calls(folder)["retrieve"] == 1
+    assert len(answers(folder, "own")["q3"]["citations"]) == 1
+
+    # An edited document moves spans and calls nobody.
+    path = folder.corpus / "warranty.md"
+    path.write_text(path.read_text().replace("# Warranty", "# The warranty"))
+    assert sync(folder).failed == {}
+    assert calls(folder)["retrieve"] <= 1
+    moved = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q3"]
+    assert moved[0]["start"] == found[0]["start"] + len("The ")
+
+    folder = with_class(folder, "index_version = 'two'", top_k=1)
+    assert sync(folder).failed == {}
+    assert calls(folder)["retrieve"] == 9
+
+
+def test_without_an_index_version_no_row_is_reused(synced: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    folder = with_class(synced, "")
+    assert sync(folder).failed == {}
+    assert calls(folder)["retrieve"] == 9
+    assert sync(folder).runs == []
+    folder = with_class(folder, "", top_k=1)
+    assert sync(folder).failed == {}
+    assert calls(folder)["retrieve"] == 9
+
+
+def test_logged_rankings_and_answers_are_scored_and_their_faults_name_line_and_id(synced: Folder) -> None:
+    text = "The heating element of the kettle is covered for five years."
+    ranking = {"id": "q3", "passages": [{"id": "p1", "document": "warranty.md", "text": text, "score": 1.0}]}
+    (synced.path / "retrievals.jsonl").write_text(json.dumps(ranking) + "\n")
+    (synced.path / "answers.jsonl").write_text(json.dumps({"id": "q3", "answer": "five years", "citations": ["p1"]}) + "\n")
+    systems = {"first": FIRST, "logged": {"kind": "import", "retrievals": "retrievals.jsonl", "answers": "answers.jsonl"}}
+    write_settings(synced.path, {**CHANGES, "systems": systems})
+    folder = Folder(synced.path)
+    assert sync(folder).failed == {}
+    scores = {(r["question_id"], r["metric"]): (r["value"], r["status"]) for r in rows(folder, "system_scores", "logged")}
+    assert scores["q3", "correct"] == (1.0, "scored")
+    assert scores["q1", "correct"] == (None, "missing")
+    assert {r["label"] for r in rows(folder, "diagnosis", "logged")} <= {"not_diagnosable", "none"}
+    assert sync(folder).runs == []
+
+    (folder.path / "retrievals.jsonl").write_text(json.dumps({**ranking, "id": "q77"}) + "\n")
+    report = sync(Folder(folder.path))
+    assert any("no golden question has the id q77" in told for told in report.failed.values())
+    (folder.path / "retrievals.jsonl").write_text("{\n")
+    with pytest.raises(SettingsError, match=r"retrievals\.jsonl:1: "):
+        sync(Folder(folder.path))

@@ -1,0 +1,114 @@
+"""Systems that are not built in, as assets see them: their row of system_specs, and their rankings with only new questions asked.
+
+What belongs here: which settings and files a class or a log depends on, and errors that name the line of evaluation.yaml. What does not:
+calling and reading (`generation.own_systems`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from rag_eval_assets.generation import own_systems
+from rag_eval_assets.generation.answer_rows import without_reading
+from rag_eval_assets.generation.own_systems import Locator, OwnSystemError
+from rag_eval_assets.graph import Step
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.versions import canonical_json, digest, work_key
+
+Row = dict[str, Any]
+WHOLE_LOG = 1_000_000
+"""Depth and top_k of a log that settings do not cut."""
+
+
+def open_class(folder: Folder, name: str) -> Any:
+    """The object of a system of kind class. Raises SettingsError."""
+    chosen = folder.settings.systems[name]
+    try:
+        return own_systems.load_system(str(chosen.path), chosen.options, folder.path)
+    except OwnSystemError as error:
+        raise folder.settings_error([(("systems", name, "path"), str(error))]) from error
+
+
+def open_log(folder: Folder, name: str, kind: str) -> dict[str, Row] | None:
+    """The log of a system of kind import by question id; None where it names no file of this kind. Raises SettingsError."""
+    named = getattr(folder.settings.systems[name], kind)
+    if named is None:
+        return None
+    try:
+        return own_systems.read_log(folder.path / named, kind)
+    except OwnSystemError as error:
+        raise folder.settings_error([(("systems", name, kind), str(error))]) from error
+
+
+def external_spec(folder: Folder, name: str) -> Row:
+    """What system_specs holds of a class or a log: its own declarations, those of the settings in their place."""
+    chosen = folder.settings.systems[name]
+    overrides = {field: getattr(chosen, field) for field in ("depth", "top_k", "token_budget") if field in chosen.model_fields_set}
+    if chosen.kind == "class":
+        own = open_class(folder, name)
+        try:
+            found = own_systems.declared(own, str(chosen.path), overrides)
+        except OwnSystemError as error:
+            raise folder.settings_error([(("systems", name), str(error))]) from error
+        identity: Row = {"path": chosen.path, "options": chosen.options, "source": own_systems.source_sha256(own)}
+        shown = str(chosen.path)
+    else:
+        logs = {kind: open_log(folder, name, kind) for kind in ("retrievals", "answers")}
+        identity = {kind: None if lines is None else digest(lines) for kind, lines in logs.items()}
+        found = {"depth": WHOLE_LOG, "top_k": WHOLE_LOG, "token_budget": None, **overrides, "index_version": digest(identity)}
+        shown = str(chosen.retrievals)
+    return {
+        **found,
+        "chunking": None,
+        "retriever": shown,
+        "ordering": chosen.ordering,
+        "reader": shown if chosen.kind == "class" else str(chosen.answers),
+        "prompt": "",
+        "parameters": canonical_json({"kind": chosen.kind, **identity}),
+    }
+
+
+def external_rankings(step: Step, spec: Row, questions: list[Row], documents: Iterable[Row]) -> tuple[list[Row], int]:
+    """Rows of system_retrievals, and how many questions were asked for them.
+
+    Only new questions are asked; every passage is located in today's canonical text: an edited document moves spans and calls nobody.
+    """
+    never = None if spec["index_version"] is not None else uuid.uuid4().hex
+    asked = {work_key(step.code, spec["retrieval_sha256"], never, q["question_id"], q["text"], q["entitlement"]): q for q in questions}
+    kept, todo = step.reuse(asked)
+    if spec["kind"] == "class":
+        own = open_class(step.folder, step.partition) if todo else None
+        made = [row for question in todo for row in own_systems.retrieve(own, question, spec["depth"])]
+    else:
+        log = open_log(step.folder, step.partition, "retrievals") or {}
+        _refuse_unknown(step, log, questions, "retrievals")
+        made = [row for question in todo for row in own_systems.logged_ranking(question, log.get(question["question_id"]), spec["depth"])]
+    keys = {q["question_id"]: key for key, q in asked.items()}
+    locator = Locator(documents)
+    rows = [locator.place({**row, "work_key": keys[row["question_id"]]}) for row in [*kept.to_pylist(), *made]]
+    return rows, len(todo)
+
+
+def _refuse_unknown(step: Step, log: dict[str, Row], questions: Iterable[Row], kind: str) -> None:
+    unknown = sorted(set(log) - {q["question_id"] for q in questions})
+    if unknown:
+        told = f"{getattr(step.settings.systems[step.partition], kind)}: no golden question has the id {', '.join(unknown[:5])}"
+        raise step.folder.settings_error([(("systems", step.partition, kind), f"{told}; remove the line or add the question")])
+
+
+def external_answers(step: Step, spec: Row, pairs: Iterable[tuple[Row, Row]]) -> list[Row]:
+    """Rows of answers without work_key from a class or a log."""
+    if spec["kind"] == "class":
+        own, rows, given = open_class(step.folder, step.partition), [], list(pairs)
+        for done, (question, context) in enumerate(given, 1):
+            row = without_reading(question, context, spec)
+            # Of an empty context the class itself says what it makes.
+            if row is None or row["refused"]:
+                row = own_systems.generate(own, question, context, spec)
+            rows.append(row)
+            step.progress(done, len(given))
+        return rows
+    log = open_log(step.folder, step.partition, "answers") or {}
+    return [own_systems.logged_answer(q, context, spec, log.get(q["question_id"])) for q, context in pairs]
