@@ -1,4 +1,4 @@
-"""rag-eval: sync, status, inspect, sql, report, sample, baseline, compare, power, import, export, verify, ui.
+"""rag-eval: sync, status, inspect, sql, report, sample, baseline, compare, power, replies, import, export, verify, ui.
 
 What belongs here: arguments, exit codes and what is printed. What does not: any work (each command is one call). Exit codes: 0 done,
 1 a partition failed or a check found something, 2 bad input or a lock held by another, 3 a gate blocks, 130 interrupted.
@@ -372,6 +372,37 @@ def power(
     out.print(f"{told(paired)}: show with probability {wanted:g} that a candidate is not worse by {margin:g}, at {case} ({tests})")
     out.print(f"{told(alone)}: the {confidence:.0%} interval of a rate of {rate:g} reaches {margin:g} to either side")
     out.print("Questions that share a gold document count as less than one each.")
+
+
+@app.command()
+def replies(
+    context: typer.Context,
+    calls: Annotated[bool, typer.Option("--calls", help="List the calls that may have been paid for nothing, one by one.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="{totals: [...], possibly_paid: [...]}.")] = False,
+) -> None:
+    """What language models replied and cost, by endpoint and model, and calls that may have been paid without a reply being kept."""
+    from dataclasses import asdict
+
+    from rag_eval_assets.resources.responses import RESPONSES, ResponseStore
+
+    path = context.obj.stores / RESPONSES
+    store = ResponseStore(path) if path.exists() else None
+    totals, lost = (store.totals(), store.possibly_paid()) if store else ([], [])
+    if as_json:
+        typer.echo(json.dumps({"totals": [asdict(t) for t in totals], "possibly_paid": [asdict(c) for c in lost]}, indent=1))
+        return
+    grid = Grid("endpoint", "model", "replies", "prompt tokens", "completion tokens", "cost", "possibly paid", box=None, pad_edge=False)
+    known = {(t.endpoint, t.model): t for t in totals}
+    for where in sorted({*known, *((c.endpoint, c.model) for c in lost)}):
+        t = known.get(where)
+        counts = (t.replies, t.prompt_tokens, t.completion_tokens) if t else (0, 0, 0)
+        cost = "" if t is None or not t.costed else f"{t.cost:.6g}" + (f" of {t.costed} replies" if t.costed < t.replies else "")
+        grid.add_row(*map(escape, where), *map(str, counts), cost, str(sum((c.endpoint, c.model) == where for c in lost)))
+    (out if out.is_terminal else Console(width=WIDE, highlight=False)).print(grid, soft_wrap=False)
+    if calls:
+        for call in lost:
+            out.print(escape(f"{call.sent_at} {call.outcome} {call.model} at {call.endpoint}, key {call.key[:16]}"))
+    out.print(f"{sum(t.replies for t in totals)} replies kept, {len(lost)} calls possibly paid without one")
 
 
 @import_app.command("beir")

@@ -17,7 +17,7 @@ from rag_eval_assets.generation import chat, readers
 from rag_eval_assets.generation.answer_rows import answer_row, without_reading
 from rag_eval_assets.graph import Progress, Step
 from rag_eval_assets.resources.language_models import ChatModel, LanguageModel, Prices, Request
-from rag_eval_assets.resources.responses import ResponseStore
+from rag_eval_assets.resources.responses import RESPONSES, ResponseStore
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import canonical_json
 from rag_eval_assets.tables import FAILED
@@ -48,9 +48,7 @@ def open_model(step: Step, name: str) -> LanguageModel:
     """A model of `models` with the folder's response store."""
     chosen = step.settings.models[name].model_dump()
     prices = chosen.pop("prices")
-    return LanguageModel(
-        ChatModel(**chosen, prices=Prices(**prices) if prices else None), ResponseStore(step.folder.stores / "responses.sqlite")
-    )
+    return LanguageModel(ChatModel(**chosen, prices=Prices(**prices) if prices else None), ResponseStore(step.folder.stores / RESPONSES))
 
 
 def answer(step: Step, spec: Row, pairs: Pairs, counts: Counter[str] | None = None) -> list[Row]:

@@ -56,7 +56,9 @@ def load_system(path: str, options: Mapping[str, Any], folder: Path) -> Any:
 
 def declared(system: Any, path: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Effective depth, top_k, token_budget and index_version: the class's own, `overrides` in their place. Raises OwnSystemError."""
-    found = {name: overrides[name] if name in overrides else getattr(system, name, None) for name in ("depth", "top_k", "token_budget")}
+    found: dict[str, Any] = {
+        name: overrides[name] if name in overrides else getattr(system, name, None) for name in ("depth", "top_k", "token_budget")
+    }
     for name in ("depth", "top_k"):
         if not isinstance(found[name], int) or isinstance(found[name], bool) or found[name] < 1:
             raise OwnSystemError(f"{path}: {name} is {found[name]!r}; declare a whole number from 1 in the class or in the settings")

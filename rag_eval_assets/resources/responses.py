@@ -17,6 +17,9 @@ from typing import Any
 
 from rag_eval_assets.resources.stores import KEYS_PER_QUERY, SqliteFile
 
+RESPONSES = "responses.sqlite"
+"""The store's file among a folder's stores."""
+
 IN_FLIGHT = "in_flight"
 REPLIED = "replied"
 NO_REPLY = "no_reply"  # sent, and nothing whole came back: a deadline, a connection that broke
@@ -50,6 +53,19 @@ class Call:
     model: str
     sent_at: str
     outcome: str
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What one model at one endpoint replied, over all generations. `cost` sums the replies whose cost was known, `costed` of them."""
+
+    endpoint: str
+    model: str
+    replies: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+    costed: int
 
 
 def response_key(
@@ -124,6 +140,15 @@ class ResponseStore(SqliteFile):
         asked = "SELECT key, endpoint, model, sent_at, outcome, owner FROM calls WHERE outcome IN (?, ?) ORDER BY id"
         rows = self._whole(lambda connection: connection.execute(asked, (IN_FLIGHT, NO_REPLY)).fetchall())
         return [Call(*row[:5]) for row in rows if row[4] == NO_REPLY or not _alive(row[5])]
+
+    def totals(self) -> list[Totals]:
+        """Replies, tokens and cost by endpoint and model, in their order."""
+        fields = ", ".join(f"coalesce(sum(json_extract(reply, '$.{name}')), 0)" for name in ("prompt_tokens", "completion_tokens", "cost"))
+        asked = (
+            f"SELECT endpoint, model, count(*), {fields}, count(json_extract(reply, '$.cost')) FROM replies "
+            "JOIN (SELECT DISTINCT key, endpoint, model FROM calls) USING (key) GROUP BY endpoint, model ORDER BY endpoint, model"
+        )
+        return self._whole(lambda connection: [Totals(*row) for row in connection.execute(asked).fetchall()])
 
     def __len__(self) -> int:
         return self._whole(lambda connection: int(connection.execute("SELECT count(*) FROM replies").fetchone()[0]))

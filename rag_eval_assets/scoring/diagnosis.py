@@ -180,7 +180,8 @@ def _implicate(question: Row, replays: Mapping[str, Replay], observed: str | Non
     if replays["control"].recovered:
         return "unstable", "control_recovered"
     if not question["answerable"]:
-        return "generation_failure", "answered_unanswerable"
+        control = replays["control"]
+        return ("not_diagnosable", control.reason) if control.recovered is None else ("generation_failure", "answered_unanswerable")
     gold = replays["gold_context"]
     if gold.recovered is None:
         return "not_diagnosable", observed or gold.reason

@@ -19,7 +19,7 @@ from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK, STAGES
 
 Spans = Mapping[str, Sequence[Span]]
 _STAGES = tuple(STAGES)
-_UNSEEN = dict.fromkeys(("chunked", "exact_search", "index_search"), True)
+_UNSEEN: dict[str, bool | None] = dict.fromkeys(("chunked", "exact_search", "index_search"), True)
 """Stages of a system that is not built in happen out of sight: what its ranking lacks is lost at ranked."""
 _CARRIED = ("exact_search", "index_search", "ranked", "in_context")
 

@@ -7,11 +7,16 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from rag_eval_assets.cli import app
 from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.resources.language_models import ChatModel, LanguageModel, Prices, Request
+from rag_eval_assets.resources.responses import RESPONSES, ResponseStore
 from rag_eval_assets.settings import Folder, SettingsError
 from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
 from tests.integration.conftest import CHANGES
@@ -109,6 +114,30 @@ def test_what_the_limits_left_out_is_typed_and_asked_for_once_they_allow_it(sync
     told = replies(sync(folder), "answers[chat]")
     assert told["asked"] + told["reused"] == len(left_out)
     assert not any(row["reason"] == "spend_limit" for row in answers(folder, "chat").values())
+
+
+def test_replies_and_what_they_cost_are_listed_with_calls_that_may_have_been_paid_for_nothing(
+    tmp_path: Path, endpoint: RecordedEndpoint
+) -> None:
+    small = Folder(tmp_path)
+    told = CliRunner().invoke(app, ["--data", str(small.path), "replies"])
+    assert "0 replies kept, 0 calls possibly paid" in told.stdout
+    small.stores.mkdir(parents=True, exist_ok=True)
+    store = ResponseStore(small.stores / RESPONSES)
+    priced = LanguageModel(ChatModel("recorded", endpoint.url, prices=Prices(1.0, 10.0)), store)
+    asked = [Request[Any](({"role": "user", "content": f"Question: {words}"},)) for words in ("the city", "what else")]
+    assert [c.reason for c in priced.ask_many(asked)] == [None, None]
+    store.settle(store.begin("k", endpoint.url, "recorded"), "no_reply")
+    found = json.loads(CliRunner().invoke(app, ["--data", str(small.path), "replies", "--json"]).stdout)
+    # Two replies of 1,000 tokens at 1 and 100 at 10 a million.
+    assert found["totals"] == [
+        {"endpoint": endpoint.url, "model": "recorded", "replies": 2, "prompt_tokens": 2000, "completion_tokens": 200,
+         "cost": pytest.approx(0.004), "costed": 2}
+    ]  # fmt: skip
+    assert [(c["key"], c["outcome"]) for c in found["possibly_paid"]] == [("k", "no_reply")]
+    told = CliRunner().invoke(app, ["--data", str(small.path), "replies", "--calls"])
+    assert re.search(rf"{endpoint.url} +recorded +2 +2000 +200 +0\.004 +1", told.stdout)
+    assert f"no_reply recorded at {endpoint.url}, key k" in told.stdout
 
 
 def test_a_replay_is_a_reply_of_its_own(synced: Folder, endpoint: RecordedEndpoint) -> None:

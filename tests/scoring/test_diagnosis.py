@@ -161,3 +161,11 @@ def test_results_have_an_identity_that_changes_with_them() -> None:
 def test_no_row_claims_a_cause(rank: int) -> None:
     for row in diagnosed(at_rank(rank)).values():
         assert "cause" not in f"{row['detail']} {row['label']} {row['why']}"
+
+
+def test_an_unanswerable_question_that_cannot_be_replayed_is_not_diagnosable() -> None:
+    def logged(asked: Row, delivered: Row, spec: Row) -> Row:
+        return answer(asked["question_id"], status="failed", reason="not_diagnosable")
+
+    found = diagnosed(at_rank(1), logged, question(answerable=False), labels=[])
+    assert {(r["label"], r["why"]) for r in found.values()} == {("not_diagnosable", "not_diagnosable")}
