@@ -61,7 +61,7 @@ def test_the_sample_folder_and_the_repository_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("depth: 10", "depht: 10", "15: systems.first.depht: no such setting; known: chunking, retriever, "),
+        ("depth: 10", "depht: 10", "15: systems.first.depht: no such setting; known: kind, chunking, retriever, "),
         ("depth: 10", "depth: 0", "15: systems.first.depth: Input should be greater than or equal to 1"),
         ("depth: 10", "depth: many", "15: systems.first.depth: Input should be a valid integer"),
         ("depth: 10", "depth: 10\n    top_k: 11", "12: systems.first: top_k 11 is over depth 10"),
