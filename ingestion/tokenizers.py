@@ -172,7 +172,8 @@ _cache: Recent[tuple[str, str], Spans] = Recent(_CACHED_TOKENS)
 def cached_spans(name: str, text_sha256: str, text: str) -> Spans:
     """Spans of `text` under tokenizer `name`, read-only, kept for the next chunking of a sweep while memory allows.
 
-    `text_sha256` names the text; the least recently used text is forgotten first.
+    `text_sha256` names the text; the least recently used text is forgotten first. Kept by the process: a sync, which is one, tokenises
+    each document once for all its chunkings; where each chunking is a run of a daemon, in a process of its own, each tokenises anew.
     """
     key = (name, text_sha256)
     found = _cache.get(key)

@@ -66,6 +66,7 @@ REASONS: dict[str, str] = {
     "not_installed": "an optional library, engine or language is not installed",
     "no_reranker": "no reranker is configured",
     "no_baseline": "no baseline is saved for this system",
+    "tokens_unknown": "the embedder does not say how many tokens a text has",
     "no_vectors": "too few vectors to build the index",
     "duplicate_ids": "one ranking names the same unit twice",
     "non_finite_score": "a score is NaN or infinite",

@@ -424,11 +424,11 @@ def chunk_sweep(
     return Product(rows, pictures=drawn | {"sweep_heat_map": pictures.sweep_heat_map(rows)})
 
 
-def _vector_costs(table: pa.Table) -> dict[str, tuple[int, int]]:
-    """Embedder -> (tokens embedded, bytes of vectors), read off chunk_quality."""
-    value = {(r["scope"], r["measure"]): r["value"] for r in table.to_pylist() if r["measure"] in COSTS and r["value"] is not None}
-    scopes = {scope for scope, _ in value}
-    return {s.removeprefix("embedder="): (int(value[s, COSTS[0]]), int(value[s, COSTS[1]])) for s in scopes}
+def _vector_costs(table: pa.Table) -> dict[str, tuple[int | None, int]]:
+    """Embedder -> (tokens embedded, None where they are not known; bytes of vectors), read off chunk_quality."""
+    value = {(r["scope"], r["measure"]): int(r["value"]) for r in table.to_pylist() if r["measure"] in COSTS and r["value"] is not None}
+    tokens, size = COSTS
+    return {scope.removeprefix("embedder="): (value.get((scope, tokens)), value[scope, size]) for scope, name in value if name == size}
 
 
 @table_asset(

@@ -20,8 +20,8 @@ from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, REASONS, SCO
 Measure = tuple[str, int, str, str]
 """Metric, k, what k counts, unit."""
 
-Costs = Mapping[str, Mapping[str, tuple[int, int]]]
-"""Chunking -> embedder -> (tokens embedded, bytes of vectors)."""
+Costs = Mapping[str, Mapping[str, tuple[int | None, int]]]
+"""Chunking -> embedder -> (tokens embedded, None where they are not known; bytes of vectors)."""
 
 BEST, RECOMMENDED, NON_INFERIOR, INFERIOR, UNDECIDED = "best", "recommended", "non_inferior", "inferior", "undecided"
 
@@ -63,12 +63,13 @@ def chunk_sweep(
 
 
 def _vectors(row: Mapping[str, Any], costs: Costs, embedders: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
-    """What the retriever's embedders cost over the row's chunking: 0 without one, null where one embedded nothing."""
+    """What the retriever's embedders cost over the row's chunking: 0 without one, null where one embedded nothing or its tokens are not known."""
     found = [costs.get(row["chunking"], {}).get(name) for name in embedders.get(row["retriever"], ())]
     known = [cost for cost in found if cost is not None]
     if len(known) < len(found):
         return {"embedding_tokens": None, "vector_bytes": None}
-    return {"embedding_tokens": sum(tokens for tokens, _ in known), "vector_bytes": sum(size for _, size in known)}
+    tokens = [read for read, _ in known if read is not None]
+    return {"embedding_tokens": sum(tokens) if len(tokens) == len(known) else None, "vector_bytes": sum(size for _, size in known)}
 
 
 class _Scores(dict[str, float]):

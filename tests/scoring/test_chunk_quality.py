@@ -277,6 +277,18 @@ def test_the_cost_of_vectors_is_counted_in_tokens_read_and_bytes_kept() -> None:
     assert found["vector_bytes embedder=minilm"]["value"] == 2 * 2 * 4
 
 
+def test_what_an_endpoint_does_not_say_about_tokens_is_unknown_and_never_zero() -> None:
+    chunks = chunk_table([TEXT], {"a": [(0, 50), (50, 100)]})
+    made = vectors(chunks, [[1, 0], [0, 1]])
+    for name, kind in (("tokens", pa.int32()), ("truncated", pa.bool_())):
+        made = made.set_column(made.schema.get_field_index(name), name, pa.nulls(2, kind))
+    found = measured(chunks, made, [TEXT], [])
+    for name in ("embedding_tokens", "truncated"):
+        row = found[f"{name} embedder=minilm"]
+        assert (row["value"], row["status"], row["reason"]) == (None, "not_applicable", "tokens_unknown")
+    assert found["vector_bytes embedder=minilm"]["value"] == 2 * 2 * 4
+
+
 @pytest.mark.parametrize("given_table", [True, False])
 def test_without_vectors_coherence_is_not_applicable(given_table: bool) -> None:
     chunks = chunk_table([TEXT], {"a": [(0, 100)]})

@@ -138,7 +138,7 @@ def test_recall_and_ndcg_at_equal_tokens_have_paired_intervals_of_their_own() ->
 
 def test_the_cost_of_vectors_is_that_of_the_embedders_a_retriever_uses() -> None:
     tables = {"window-128-o0": table("retrieval_scores", scores(steady(0.8)))}
-    costs = {"window-128-o0": {"minilm": (50_000, 614_400), "other": (60_000, 1_228_800)}}
+    costs = {"window-128-o0": {"minilm": (50_000, 614_400), "other": (60_000, 1_228_800), "endpoint": (None, 614_400)}}
     shared: Any = {"metric": "nDCG", "k": 10, "margin": 0.05, "minimum_questions": 50, "costs": costs}
 
     def cost(embedders: Any) -> tuple[int | None, int | None]:
@@ -148,3 +148,4 @@ def test_the_cost_of_vectors_is_that_of_the_embedders_a_retriever_uses() -> None
     assert cost(()) == (0, 0)
     assert cost(("minilm", "other")) == (110_000, 1_843_200)
     assert cost(("minilm", "absent")) == (None, None)
+    assert cost(("minilm", "endpoint")) == (None, 1_228_800)
