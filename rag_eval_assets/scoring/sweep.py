@@ -63,7 +63,7 @@ def chunk_sweep(
 
 
 def _vectors(row: Mapping[str, Any], costs: Costs, embedders: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
-    """What the retriever's embedders cost over the row's chunking: 0 without one, null where one embedded nothing or its tokens are not known."""
+    """Cost of the retriever's embedders over the row's chunking: 0 without one, null where one embedded nothing or does not tell."""
     found = [costs.get(row["chunking"], {}).get(name) for name in embedders.get(row["retriever"], ())]
     known = [cost for cost in found if cost is not None]
     if len(known) < len(found):
