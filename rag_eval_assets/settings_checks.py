@@ -109,7 +109,7 @@ def _system(system: System, settings: Settings, keys: Sequence[str]) -> Iterator
 
 
 def _scoring(settings: Settings) -> Iterator[Problem]:
-    from rag_eval_assets.scoring.answers import METRICS
+    from rag_eval_assets.scoring.answers import FLAGS, METRICS
     from rag_eval_assets.scoring.ragas_metrics import JUDGED_METRICS
     from rag_eval_assets.scoring.ranking import measures
 
@@ -117,7 +117,7 @@ def _scoring(settings: Settings) -> Iterator[Problem]:
     yield from _unknown(("sweep", "metric"), "ranking metric", [settings.sweep.metric], sorted(deciding))
     if settings.sweep.k not in settings.scoring.ks:
         yield ("sweep", "k"), f"{settings.sweep.k} is not among scoring.ks {list(settings.scoring.ks)}"
-    told = [name for name, (stage, _, _) in METRICS.items() if stage == "answer"]
+    told = [name for name, (stage, _, _) in METRICS.items() if stage == "answer" and name not in FLAGS]
     yield from _unknown(("scoring", "pass_metric"), "answer metric", [settings.scoring.pass_metric], told)
     for name, judge in settings.judges.items():
         yield from _unknown(("judges", name, "metrics"), "judged metric", judge.metrics, JUDGED_METRICS)
@@ -177,10 +177,13 @@ def _summary_gate(gate: Gate | Claim, settings: Settings) -> Iterator[Problem]:
         # A wrong number and a dropped negation look alike to a similarity.
         yield ("metric",), f"{gate.metric} is a similarity: it may be reported, not gate; correct or token_f1 can"
         return
-    from rag_eval_assets.scoring.answers import METRICS
+    from rag_eval_assets.scoring.answers import FLAGS, METRICS
     from rag_eval_assets.scoring.ragas_metrics import STRING_METRICS, judged_name
     from rag_eval_assets.scoring.ranking import measures
 
+    if gate.metric in FLAGS:
+        yield ("metric",), f"{gate.metric} is a flag whose precision and recall are not known here: it may be reported, not gate"
+        return
     known = {(m.metric, m.k, m.unit) for m in measures(settings.scoring.ks, settings.scoring.token_budgets)}
     known |= {(name, 0, unit) for name, (_, unit, _) in METRICS.items()} | {(name, 0, "question") for name in STRING_METRICS}
     known |= {(judged_name(metric, judge), 0, "question") for judge, chosen in settings.judges.items() for metric in chosen.metrics}

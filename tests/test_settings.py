@@ -374,6 +374,10 @@ def test_a_judge_may_name_a_model_and_takes_its_endpoint(tmp_path: Path) -> None
             "a: {metric: ragas_string_similarity, unit: question, margin: 0.1}",
             "2: claims.a.metric: ragas_string_similarity is a similarity",
         ),
+        (
+            "a: {metric: unseen_entity_flag, unit: question, margin: 0.1}",
+            "2: claims.a.metric: unseen_entity_flag is a flag",
+        ),
         ("a: {metric: nDCG, k: 10, margin: 2}", "2: claims.a.margin: Input should be less than 1"),
         ("a: {metric: RR, margin: 0.1}\n  b: {metric: RR, margin: 0.2}", "3: claims.b: is the claim of 'a' again; keep one"),
     ],

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.scoring.answers import cited_groups
+from rag_eval_assets.scoring.citations import cited_groups
 from rag_eval_assets.scoring.relevance import WHOLE, Alternative, Group, Row, Span, alternative
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK, STAGES
 

@@ -6,10 +6,13 @@ needs a judge (`ragas_metrics`, `claims`): a lexical value passes a sentence tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from rag_eval_assets.scoring import texts
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 CONTRADICTION_KEEPS = 0.8
 """What is left of a sentence's value if it states a number, or negates, where no passage does.
@@ -54,6 +57,24 @@ def lexical(sentences: Sequence[Grounded]) -> float | None:
     """Mean over sentences, each weighing as many words as it has; None for no sentences."""
     words = sum(s.words for s in sentences)
     return sum(s.value * s.words for s in sentences) / words if words else None
+
+
+def unseen_entities(answer: str, seen: Sequence[str], language: str = "en") -> list[str]:
+    """Names of the answer that none of the `seen` texts holds: capitalised words, as stems, in order and once.
+
+    The first word of a sentence is capitalised anyway and counts for a name only beside another one. In German every noun is
+    capitalised, so there it is a flag for unseen things too.
+    """
+    held = {stem for text in seen for stem in texts.stems(text, language)}
+    found: dict[str, None] = {}
+    for sentence in texts.sentences(texts.without_markers(answer)):
+        said = _WORD.findall(sentence)
+        for at, word in enumerate(said):
+            followed = at + 1 < len(said) and said[at + 1][0].isupper()
+            named = word[0].isupper() and texts.content_words(word, language) and (at > 0 or followed)
+            if named and not held & set(texts.stems(word, language)) and word.lower() != "i":
+                found[word] = None
+    return list(found)
 
 
 def _share(words: Sequence[str], held: Set[str]) -> float:

@@ -47,6 +47,35 @@ _COUNTED = {
     }.items()
     for word in words.split()
 }
+QUANTIFIERS: dict[str, dict[str, str]] = {
+    "only": {
+        "en": "only solely exclusively merely",
+        "nl": "alleen enkel slechts uitsluitend",
+        "de": "nur lediglich ausschließlich ausschliesslich",
+    },
+    "except": {
+        "en": "except unless excluding excepting",
+        "nl": "behalve tenzij uitgezonderd",
+        "de": "außer ausser ausgenommen",
+    },
+    "all": {
+        "en": "all every each always everyone everything",
+        "nl": "alle elk elke ieder iedere altijd allemaal alles iedereen",
+        "de": "alle allen aller jeder jede jedes jedem jeden immer sämtliche alles",
+    },
+    "some": {
+        "en": "some sometimes several few",
+        "nl": "sommige soms enkele",
+        "de": "einige einigen manche manchen manchmal",
+    },
+    "most": {"en": "most mostly usually", "nl": "meeste meestal", "de": "meisten meistens"},
+    "none": {
+        "en": "none never nobody nothing",
+        "nl": "nooit niemand niets geen",
+        "de": "nie niemals niemand nichts kein keine keinen keinem keiner keines",
+    },
+}
+"""Words of each kind of quantifier, by language."""
 _NUMBER = re.compile(r"\d+(?:[.,'’]\d+)*")
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*|\w+")
 _MARKER = re.compile(r"\s*\[(\d+)\]")
@@ -114,6 +143,12 @@ def negated(text: str) -> bool:
 def is_negation(word: str) -> bool:
     """Whether a lower-case word negates: not, geen, kein, don't, ..."""
     return word in _NEGATING or word.endswith("n't")
+
+
+def quantifiers(text: str, language: str = "en") -> set[str]:
+    """Kinds of quantifier (`QUANTIFIERS`) that a text uses."""
+    said = set(words(text))
+    return {kind for kind, lists in QUANTIFIERS.items() if said & set(lists.get(language, lists["en"]).split())}
 
 
 def sentences(text: str) -> list[str]:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from rag_eval_assets.scoring import texts
-from rag_eval_assets.scoring.answers import cited_groups, rouge_l, score_answers, states, token_f1
+from rag_eval_assets.scoring.agreement import rouge_l, states, token_f1
+from rag_eval_assets.scoring.answers import score_answers
+from rag_eval_assets.scoring.citations import cited_groups
 from tests.scoring.builders import Row, answer, citation, context, evidence, passage, question, quoted
 
 TEXT = "The filter is changed every two years. The fan is cleaned every spring."
@@ -151,7 +153,62 @@ def test_refusals_after_a_retrieval_miss_are_told_from_those_with_the_evidence_t
     assert "miss" in missed["refusal_correct"]["explanation"]
 
 
+def test_refusals_are_measured_by_what_the_corpus_answers_and_by_what_was_delivered() -> None:
+    labels = [quoted("q", "manual", 100, FILTER)]
+    refusal, given = answer("q", refused=True), answer("q", FILTER)
+    delivered, elsewhere = context("q", [SOURCE]), context("q", [passage(0, "other", 0, "Nothing here.")])
+    names = ("refusal_precision", "refusal_recall", "refusal_after_miss", "answered_with_evidence")
+    wanted = {
+        # corpus answers it, evidence delivered, refused: value or why there is none
+        (True, True, True): (0, "answerable", "evidence_delivered", 0),
+        (True, True, False): ("not_refused", "answerable", "evidence_delivered", 1),
+        (True, False, True): (0, "answerable", 1, "evidence_not_delivered"),
+        (True, False, False): ("not_refused", "answerable", 0, "evidence_not_delivered"),
+        (False, False, True): (1, 1, "unanswerable", "unanswerable"),
+        (False, False, False): ("not_refused", 0, "unanswerable", "unanswerable"),
+    }
+    for (answerable, there, refused), expected in wanted.items():
+        asked = question(reference_answer="two years" if answerable else None, answerable=answerable)
+        found = scores(asked, delivered if there else elsewhere, refusal if refused else given, labels if answerable else [])
+        shown = tuple(row["reason"] if row["value"] is None else row["value"] for row in (found[name] for name in names))
+        assert shown == expected, (answerable, there, refused)
+
+
+# ------------------------------------------------------------------------------------------------- agreement, by its kinds
+def test_each_kind_of_disagreement_is_a_metric_of_its_own() -> None:
+    kinds = ("numbers_agree", "dates_agree", "negation_agrees", "quantifiers_agree")
+    for text, reference, wanted in (
+        ("It lasts 3 years.", "It lasts 2 years.", (0, None, None, None)),
+        ("It opened on 3 May 2020.", "It opened on 3 March 2020.", (None, 0, None, None)),
+        ("Paris was not founded in 1994.", "Paris was founded in 1994.", (1, None, 0, None)),
+        ("All parts are covered.", "Only parts are covered.", (None, None, None, 0)),
+        ("Only 2 parts opened on 3 March 2020.", "Only 2 parts opened on 2020-03-03.", (1, 1, None, 1)),
+    ):
+        found = answered(text, reference)
+        assert tuple(found[kind]["value"] for kind in kinds) == wanted
+        assert all(found[k]["reason"] == "nothing_to_compare" for k in kinds if found[k]["value"] is None)
+
+
+def test_okay_facts_are_counted_apart_from_vital_ones() -> None:
+    nuggets = [{"text": "every two years", "vital": True}, {"text": "every spring", "vital": False}, {"text": "in autumn", "vital": False}]
+    found = answered(f"{TEXT} [1]", "biennially", nuggets=nuggets)
+    assert (found["nuggets_vital"]["value"], found["nuggets_okay"]["value"]) == (1, 0.5)
+    assert state(answered(FILTER, "x", nuggets=nuggets[:1])["nuggets_okay"]) == ("not_applicable", "no_labels", None)
+
+
 # ------------------------------------------------------------------------------------------------------------ groundedness
+def test_names_that_neither_passages_nor_question_hold_are_flagged() -> None:
+    asked = question(text="Who sells the filter in Utrecht?", reference_answer="x")
+    for text, flagged in (
+        ("It is sold by Jansen Brothers.", 1),
+        ("It is sold in Utrecht.", 0),
+        ("Filters are changed every two years.", 0),
+    ):
+        assert scores(asked, context("q", [SOURCE]), answer("q", text))["unseen_entity_flag"]["value"] == flagged
+    empty = scores(asked, context("q", []), answer("q", "It is sold by Jansen."))
+    assert state(empty["unseen_entity_flag"]) == ("not_applicable", "empty_context", None)
+
+
 def test_groundedness_over_an_empty_context_is_undefined_and_not_perfect() -> None:
     found = scores(question(reference_answer="x"), context("q", [], reason="empty_context"), answer("q", "Made up entirely."))
     assert state(found["groundedness_lexical"]) == ("not_applicable", "empty_context", None)
@@ -230,6 +287,19 @@ def test_gold_precision_and_recall_compare_spans() -> None:
     assert found["citation_gold_precision"]["value"] == 0.5
     assert found["citation_gold_recall"]["value"] == 0.5
     assert cited_groups(found["citation_gold_recall"]) == {"g1"}
+
+
+def test_provenance_is_the_share_of_citations_that_lead_to_a_span_of_a_document() -> None:
+    bare = {**passage(1, "other", 0, "Something else."), "start": None, "end": None}
+    delivered = context("q", [SOURCE, bare])
+    cited = [
+        citation(SOURCE, FILTER),
+        {**citation(passage(1, "other", 0, "Something else.")), "start": None, "end": None},
+        {**citation(SOURCE), "position": 7},
+    ]
+    found = scores(question(reference_answer="x"), delivered, answer("q", FILTER, cited))["citation_provenance"]
+    assert found["value"] == pytest.approx(1 / 3)
+    assert "[2] names no span" in found["explanation"]
 
 
 def test_gold_citations_of_document_labels_do_not_apply() -> None:
