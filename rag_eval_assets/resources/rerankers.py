@@ -32,7 +32,15 @@ class CrossEncoder:
     batch: int
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
-        found = self.model.predict([(query, passage) for passage in passages], batch_size=self.batch, show_progress_bar=False)
+        import torch
+
+        # Without an activation named, the library squeezes scores into (0, 1), where float32 makes ties of the best.
+        found = self.model.predict(
+            [(query, passage) for passage in passages],
+            batch_size=self.batch,
+            show_progress_bar=False,
+            activation_fn=torch.nn.Identity(),
+        )
         return [float(score) for score in found]
 
 

@@ -169,8 +169,9 @@ def test_scifact_reaches_the_published_figures(shared: Path) -> None:
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("language", "published"), [("en", 0.965), ("de", 0.929), ("es", 0.954)])
-def test_xquad_reaches_the_published_figures_in_each_language(shared: Path, language: str, published: float) -> None:
-    assert _ndcg(shared / "retrieval" / f"xquad_{language}", language, [(1.5, 0.75)]) == pytest.approx([published], abs=0.01)
+def test_xquad_reaches_at_least_the_published_figures_in_each_language(shared: Path, language: str, published: float) -> None:
+    (found,) = _ndcg(shared / "retrieval" / f"xquad_{language}", language, [(1.5, 0.75)])
+    assert found >= published, f"nDCG@10 {found:.4f}"
 
 
 def test_a_thousand_questions_over_a_large_index_take_seconds() -> None:

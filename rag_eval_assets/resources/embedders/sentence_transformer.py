@@ -77,7 +77,10 @@ class SentenceTransformerEmbedder:
     @property
     def dimension(self) -> int | None:
         """See `Embedder`; known once the model is open."""
-        return int(self._model.get_sentence_embedding_dimension()) if self._model is not None else None
+        if self._model is None:
+            return None
+        named = ("get_embedding_dimension", "get_sentence_embedding_dimension")  # renamed in 6
+        return int(next(getattr(self._model, name) for name in named if hasattr(self._model, name))())
 
     @property
     def limit(self) -> int | None:

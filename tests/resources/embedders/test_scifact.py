@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def test_scifact_with_whole_documents_and_exact_search_reaches_the_published_ndc
         qrels.setdefault(query, {})[document] = int(grade)
     asked = [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
     asked = [query for query in asked if query["_id"] in qrels]
-    store = SqliteStore(tmp_path / "vectors.sqlite")
+    store = SqliteStore(os.environ.get("RAG_EVAL_TEST_VECTORS") or tmp_path / "vectors.sqlite")
     vectors = embed_texts([f"{d['title']} {d['text']}" for d in corpus], embedder, store)
     queries = embed_texts([q["text"] for q in asked], embedder, store, query=True)
     hits = ExactIndex(vectors).search(queries, [None] * len(queries), 100)
