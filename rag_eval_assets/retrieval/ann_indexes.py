@@ -171,16 +171,16 @@ def _hnsw(
         (graph, seconds), (twin, _) = pool.map(built, (vectors, backwards))
     size, wanted = len(faiss.serialize_index(graph.index)), min(m, len(vectors))
     nearest = exact.search(queries, [None] * len(queries), wanted)
-    reached = [graph.search(query, None, wanted, ef_search=ef_construction) for query in queries]
+    reached = graph.search(queries, None, wanted, ef_search=ef_construction)
     recall = float(np.mean([len(np.intersect1d(t.positions, r.positions)) / wanted for t, r in zip(nearest, reached, strict=True)]))
     note = f"recall of the {m} nearest at ef {ef_construction} is {recall:.3f}: the graph is badly connected, raise m or ef_construction"
     for effort in efforts:
 
         def search(query: Vectors, mask: Mask | None, depth: int, effort: int = effort) -> Hits:
-            return graph.search(query, mask, depth, ef_search=effort)
+            return graph.search(query[None, :], mask, depth, ef_search=effort)[0]
 
         def again(query: Vectors, mask: Mask | None, depth: int, effort: int = effort) -> Hits:
-            hits = twin.search(query, None if mask is None else mask[::-1], depth, ef_search=effort)
+            (hits,) = twin.search(query[None, :], None if mask is None else mask[::-1], depth, ef_search=effort)
             return Hits(len(vectors) - 1 - hits.positions, hits.scores, hits.detail, hits.seconds)
 
         held = f"m{m}-efc{ef_construction}"
@@ -205,7 +205,7 @@ class _CodedGraph(HnswIndex):
         faiss = load_faiss()
         return faiss.IndexHNSWSQ(width, faiss.ScalarQuantizer.QT_8bit, m, faiss.METRIC_INNER_PRODUCT)
 
-    def _ordered(self, query: Vectors, positions: Positions, depth: int) -> tuple[Positions, Scores]:
+    def _ordered(self, query: Vectors, positions: Positions, rough: Scores, depth: int, slack: float) -> tuple[Positions, Scores]:
         return positions[:depth], pair_scores(query, self.vectors[positions[:depth]])
 
 

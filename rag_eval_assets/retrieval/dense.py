@@ -34,21 +34,32 @@ def pair_scores(query: Vectors, rows: Vectors) -> Scores:
     return scores
 
 
+def largest_norm(vectors: Vectors) -> float:
+    """Length of the longest row."""
+    return math.sqrt(np.einsum("nd,nd->n", vectors, vectors).max(initial=0.0))
+
+
+def slacks(queries: Vectors, largest: float) -> list[float]:
+    """For each query (q, d) twice the bound on the rounding error of a float32 inner product with a vector no longer than `largest`:
+    who is this close below a cut may belong above it.
+    """
+    found: list[float] = (np.linalg.norm(queries, axis=1) * (queries.shape[1] * float(np.finfo(np.float32).eps) * largest)).tolist()
+    return found
+
+
 class ExactIndex:
     """Every eligible vector is compared; nothing is approximate."""
 
     def __init__(self, vectors: Vectors) -> None:
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        self._largest = float(np.linalg.norm(self.vectors, axis=1).max(initial=0.0))
+        self._largest = largest_norm(self.vectors)
 
     def search(self, queries: Vectors, eligible: Sequence[Mask | None], depth: int) -> list[Hits]:
         """The best `depth` eligible vectors of each query (q, d); `eligible` holds a mask (n) or None for all, one a query."""
-        count, width = self.vectors.shape
+        count = len(self.vectors)
         if not count or not len(queries):
             nothing = Hits(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
             return [nothing] * len(queries)
-        # Twice the bound on the rounding error of a float32 inner product: who is this close below the cut may belong above it.
-        slack = width * float(np.finfo(np.float32).eps) * self._largest
         block = max(1, BLOCK_NUMBERS // count)
         hits = []
         for start in range(0, len(queries), block):
@@ -56,9 +67,10 @@ class ExactIndex:
             started = time.perf_counter()
             rough = part @ self.vectors.T
             shared = (time.perf_counter() - started) / len(part)
-            for query, scores, mask in zip(part, rough, eligible[start : start + block], strict=True):
+            slack = slacks(part, self._largest)
+            for query, scores, mask, close in zip(part, rough, eligible[start : start + block], slack, strict=True):
                 started = time.perf_counter()
-                near = _near_the_top(scores, mask, depth, slack * float(np.linalg.norm(query)))
+                near = _near_the_top(scores, mask, depth, close)
                 positions, exact = best_first(near, pair_scores(query, self.vectors[near]), depth)
                 hits.append(Hits(positions, exact, seconds=shared + time.perf_counter() - started))
         return hits
@@ -83,6 +95,7 @@ class HnswIndex:
 
     def __init__(self, vectors: Vectors, *, m: int, ef_construction: int) -> None:
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        self._largest = largest_norm(self.vectors)
         self.index = self._empty(self.vectors.shape[1], m)
         self.index.hnsw.efConstruction = ef_construction
         with faiss_threads(1):
@@ -94,11 +107,14 @@ class HnswIndex:
         faiss = load_faiss()
         return faiss.IndexHNSWFlat(width, m, faiss.METRIC_INNER_PRODUCT)
 
-    def _ordered(self, query: Vectors, positions: Positions, depth: int) -> tuple[Positions, Scores]:
+    def _ordered(self, query: Vectors, positions: Positions, rough: Scores, depth: int, slack: float) -> tuple[Positions, Scores]:
+        """The first `depth` of what the graph found, best first by its own `rough` scores; only what rounding may lift is scored again."""
+        if len(rough) > depth:
+            positions = positions[: int(np.count_nonzero(rough >= rough[depth - 1] - slack))]
         return best_first(positions, pair_scores(query, self.vectors[positions]), depth)
 
-    def search(self, query: Vectors, eligible: Mask | None, depth: int, *, ef_search: int) -> Hits:
-        """The best `depth` of the eligible vectors that the graph finds for one query (d).
+    def search(self, queries: Vectors, eligible: Mask | None, depth: int, *, ef_search: int) -> list[Hits]:
+        """The best `depth` of the eligible vectors that the graph finds for each query (q, d), whatever other queries stand beside it.
 
         The mask is applied within the search. The graph is walked past vectors that it hides, so `ef_search` is raised in
         proportion (to `ef_search` / share of eligible vectors, at most all of them); `detail` states the value used.
@@ -108,7 +124,7 @@ class HnswIndex:
         count = len(self.vectors)
         open_to_query = count if eligible is None else int(np.count_nonzero(eligible))
         if open_to_query == 0:
-            return Hits(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32), "no eligible vector")
+            return [Hits(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32), "no eligible vector")] * len(queries)
         wanted = min(open_to_query, max(depth, ef_search))
         effort = min(count, math.ceil(max(ef_search, wanted) * count / open_to_query))
         parameters: dict[str, Any] = {"efSearch": effort}
@@ -116,9 +132,16 @@ class HnswIndex:
         if eligible is not None and open_to_query < count:
             parameters["sel"] = faiss.IDSelectorBitmap(np.packbits(eligible, bitorder="little"))
             detail = f"ef_search {effort} with {open_to_query} of {count} vectors eligible"
-        _, found = self.index.search(query[None, :], wanted, params=faiss.SearchParametersHNSW(**parameters))
-        positions, scores = self._ordered(query, found[0][found[0] >= 0].astype(np.int64), depth)
-        return Hits(positions, scores, detail, time.perf_counter() - started)
+        rough, found = self.index.search(queries, wanted, params=faiss.SearchParametersHNSW(**parameters))
+        sizes = (found >= 0).sum(axis=1).tolist()  # what the graph did not find stands last, as -1
+        slack = slacks(queries, self._largest)
+        shared = (time.perf_counter() - started) / len(queries)
+        hits = []
+        for query, near, scores, size, close in zip(queries, found, rough, sizes, slack, strict=True):
+            started = time.perf_counter()
+            positions, exact = self._ordered(query, near[:size], scores[:size], depth, close)
+            hits.append(Hits(positions, exact, detail, shared + time.perf_counter() - started))
+        return hits
 
 
 def load_faiss() -> Any:

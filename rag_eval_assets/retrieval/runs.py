@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +20,7 @@ import pyarrow.compute as pc
 from rag_eval_assets.retrieval.bm25 import Bm25Index, analyse, analyse_known
 from rag_eval_assets.retrieval.combined import TUNED_ON, Combiner, LoadReranker
 from rag_eval_assets.retrieval.corpus import Corpus, Row, unique
-from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors
+from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors, faiss_threads
 from rag_eval_assets.retrieval.expansion import rm3
 from rag_eval_assets.retrieval.ordering import Hits, NoRanking, Outcome
 from rag_eval_assets.retrieval.passages import delivered
@@ -258,10 +256,16 @@ class _Lanes:
         eligible = [None if mask is None else mask[positions] for mask in masks]
         if spec.parameters["index"] == "hnsw" and len(positions):
             graph = HnswIndex(vectors, m=spec.parameters["m"], ef_construction=spec.parameters["ef_construction"])
-            search = partial(graph.search, depth=depth, ef_search=spec.parameters["ef_search"])
-            # faiss lets go of the interpreter while it searches, and map keeps the order of the questions.
-            with ThreadPoolExecutor(self.threads) as pool:
-                yield from zip(queries, map(in_corpus, pool.map(search, queries.values(), eligible)), strict=True)
+            together: dict[bytes | None, list[str]] = {}
+            masks_of = dict(zip(queries, eligible, strict=True))
+            for i, mask in masks_of.items():
+                together.setdefault(None if mask is None else mask.tobytes(), []).append(i)
+            for ids in together.values():  # one call for all questions of one mask: faiss spreads them over its threads
+                with faiss_threads(self.threads):
+                    found = graph.search(
+                        np.stack([queries[i] for i in ids]), masks_of[ids[0]], depth, ef_search=spec.parameters["ef_search"]
+                    )
+                yield from ((i, in_corpus(hits)) for i, hits in zip(ids, found, strict=True))
         else:
             found = ExactIndex(vectors).search(np.stack(list(queries.values())), eligible, depth)
             for i, hits in zip(queries, found, strict=True):

@@ -84,7 +84,7 @@ def test_no_vector_and_no_eligible_vector_are_empty_rankings() -> None:
     nobody = np.zeros(10, dtype=np.bool_)
     vectors, query = _unit(1, 10, 8), _unit(2, 1, 8)
     assert len(ExactIndex(vectors).search(query, [nobody], 5)[0].positions) == 0
-    assert len(HnswIndex(vectors, m=4, ef_construction=8).search(query[0], nobody, 5, ef_search=8).positions) == 0
+    assert len(HnswIndex(vectors, m=4, ef_construction=8).search(query, nobody, 5, ef_search=8)[0].positions) == 0
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,7 @@ def test_a_graph_is_built_equal_twice(graph: HnswIndex) -> None:
 def test_a_graph_searched_wide_enough_finds_what_exact_search_finds(graph: HnswIndex) -> None:
     queries = _unit(8, 30)
     exact = ExactIndex(graph.vectors).search(queries, [None] * 30, 10)
-    for query, truth in zip(queries, exact, strict=True):
-        hits = graph.search(query, None, 10, ef_search=1500)
+    for hits, truth in zip(graph.search(queries, None, 10, ef_search=1500), exact, strict=True):
         assert hits.positions.tolist() == truth.positions.tolist()
         assert hits.scores.tolist() == truth.scores.tolist(), "a pair's score is the same in both indexes"
         assert hits.detail is None
@@ -113,8 +112,7 @@ def test_a_filtered_graph_returns_eligible_hits_only_fills_the_depth_and_says_ho
     mask = np.zeros(1500, dtype=np.bool_)
     mask[np.random.default_rng(9).permutation(1500)[: int(share * 1500)]] = True
     eligible = int(mask.sum())
-    for query in _unit(10, 20):
-        hits = graph.search(query, mask, 10, ef_search=32)
+    for hits in graph.search(_unit(10, 20), mask, 10, ef_search=32):
         assert mask[hits.positions].all()
         assert len(hits.positions) == min(10, eligible)
         assert f"{eligible} of 1500 vectors eligible" in str(hits.detail)
@@ -123,7 +121,30 @@ def test_a_filtered_graph_returns_eligible_hits_only_fills_the_depth_and_says_ho
 def test_vectors_of_one_text_tie_and_are_ordered_by_position(graph: HnswIndex) -> None:
     vectors = np.repeat(_unit(11, 50), 4, axis=0)
     twins = HnswIndex(vectors, m=16, ef_construction=100)
-    assert twins.search(vectors[0], None, 4, ef_search=200).positions.tolist() == [3, 2, 1, 0]
+    assert twins.search(vectors[:1], None, 4, ef_search=200)[0].positions.tolist() == [3, 2, 1, 0]
+
+
+def test_the_cut_of_a_graph_search_is_the_cut_of_everything_it_found_scored_exactly() -> None:
+    """Near-copies that float32 cannot tell apart fast stand on both sides of the cut: none may be lost to rounding."""
+    rng = np.random.default_rng(12)
+    rows = np.repeat(_unit(12, 40), 8, axis=0)
+    rows = (rows + rng.normal(scale=3e-8, size=rows.shape)).astype(np.float32)
+    graph, queries = HnswIndex(rows, m=16, ef_construction=100), _unit(13, 25)
+    _, found = graph.index.search(queries, 64, params=load_faiss().SearchParametersHNSW(efSearch=64))
+    for query, near, hits in zip(queries, found, graph.search(queries, None, 5, ef_search=64), strict=True):
+        scores = {int(at): float(pair_scores(query, rows[at : at + 1])[0]) for at in near}
+        assert hits.positions.tolist() == sorted(scores, key=lambda at: (scores[at], at), reverse=True)[:5]
+
+
+def test_a_query_finds_the_same_alone_and_beside_others_on_any_number_of_threads(graph: HnswIndex) -> None:
+    queries = _unit(14, 20)
+    together = graph.search(queries, None, 10, ef_search=32)
+    with faiss_threads(2):
+        spread = graph.search(queries, None, 10, ef_search=32)
+    for query, one, two in zip(queries, together, spread, strict=True):
+        (alone,) = graph.search(query[None, :], None, 10, ef_search=32)
+        assert alone.positions.tolist() == one.positions.tolist() == two.positions.tolist()
+        assert alone.scores.tolist() == one.scores.tolist() == two.scores.tolist()
 
 
 def test_threads_are_bounded_within_the_block_only() -> None:
