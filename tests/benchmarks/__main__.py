@@ -13,6 +13,7 @@ from tests.benchmarks import (
     dedup_curve,
     dedup_memory,
     edit_one_file,
+    embedding_speed,
     icdar_parsers,
     metrics_speed,
     minhash_speed,
@@ -32,6 +33,7 @@ def main() -> None:
         "ann_speed": lambda scratch: ann_speed.measure(chosen.vectors),
         "bm25_speed": lambda scratch: bm25_speed.measure(chosen.searched),
         "metrics_speed": lambda scratch: metrics_speed.measure(scratch, chosen.questions),
+        "embedding_speed": lambda scratch: embedding_speed.measure(chosen.embedded),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
         "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
         "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),
@@ -53,6 +55,7 @@ def main() -> None:
     )
     parser.add_argument("--searched", type=int, default=5_000, help="documents of bm25_speed")
     parser.add_argument("--questions", type=int, default=10_000, help="questions of metrics_speed")
+    parser.add_argument("--embedded", type=int, default=200, help="texts of embedding_speed")
     chosen = parser.parse_args()
     for name in [chosen.name] if chosen.name else benchmarks:
         print(f"== {name}", flush=True)
