@@ -6,6 +6,7 @@ a setting does (the pure packages take plain values) and secrets (environment on
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -417,6 +418,9 @@ class Scoring(Strict):
     token_budgets: tuple[int, ...] = (500, 1000, 2000)
     depth: int = Field(100, ge=1, description="Hits kept of every ranking.")
     pass_metric: str = Field("correct", description="Answer metric that says a question failed.")
+    answer_schema: str | None = Field(
+        None, description="JSON Schema of structured answers, a path from this folder; adds schema_conformance and vocabulary_conformance."
+    )
 
     @field_validator("ks", "token_budgets")
     @classmethod
@@ -479,11 +483,17 @@ class Settings(Strict):
     nightly: Nightly = Nightly()
 
     _claims: Policy | None = PrivateAttr(None)
+    _schema: dict[str, Any] | None = PrivateAttr(None)
 
     @property
     def claims(self) -> Policy | None:
         """The policy that `policy` names; None where none is named."""
         return self._claims
+
+    @property
+    def answer_schema(self) -> dict[str, Any] | None:
+        """The schema that `scoring.answer_schema` names; None where none is named."""
+        return self._schema
 
     @property
     def decided(self) -> list[str]:
@@ -567,7 +577,25 @@ def read_settings(path: Path) -> Settings:
             raise SettingsError(problem_line(path, root, ("storage",), f"{held} is no folder; name a folder for the tables"))
     if settings.policy is not None:
         settings._claims = sound_policy(path.parent / Path(settings.policy).expanduser(), settings)
+    if settings.scoring.answer_schema is not None:
+        schema = _answer_schema(path.parent / Path(settings.scoring.answer_schema).expanduser())
+        if isinstance(schema, str):
+            raise SettingsError(problem_line(path, root, ("scoring", "answer_schema"), schema))
+        settings._schema = schema
     return settings
+
+
+def _answer_schema(path: Path) -> dict[str, Any] | str:
+    """A schema of structured answers, or what is wrong with it."""
+    from rag_eval_assets.scoring.structured import schema_problems
+
+    try:
+        schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        return f"{path}: {error.strerror}; name a file with a JSON Schema"
+    except ValueError as error:
+        return f"{path}: no JSON: {error}"
+    return next((f"{path}: {problem}" for problem in schema_problems(schema)), None) or schema
 
 
 def sound_policy(path: Path, settings: Settings) -> Policy:

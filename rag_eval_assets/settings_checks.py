@@ -177,7 +177,7 @@ def _summary_gate(gate: Gate | Claim, settings: Settings) -> Iterator[Problem]:
         # A wrong number and a dropped negation look alike to a similarity.
         yield ("metric",), f"{gate.metric} is a similarity: it may be reported, not gate; correct or token_f1 can"
         return
-    from rag_eval_assets.scoring.answers import FLAGS, METRICS
+    from rag_eval_assets.scoring.answers import FLAGS, METRICS, STRUCTURED
     from rag_eval_assets.scoring.ragas_metrics import STRING_METRICS, judged_name
     from rag_eval_assets.scoring.ranking import measures
 
@@ -186,6 +186,7 @@ def _summary_gate(gate: Gate | Claim, settings: Settings) -> Iterator[Problem]:
         return
     known = {(m.metric, m.k, m.unit) for m in measures(settings.scoring.ks, settings.scoring.token_budgets)}
     known |= {(name, 0, unit) for name, (_, unit, _) in METRICS.items()} | {(name, 0, "question") for name in STRING_METRICS}
+    known |= {(name, 0, "question") for name in (STRUCTURED if settings.scoring.answer_schema else ())}
     known |= {(judged_name(metric, judge), 0, "question") for judge, chosen in settings.judges.items() for metric in chosen.metrics}
     of_metric = {(k, unit) for metric, k, unit in known if metric == gate.metric}
     cuts = sorted(k for k, unit in of_metric if unit == gate.unit)

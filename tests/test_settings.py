@@ -394,3 +394,30 @@ def test_the_policy_that_is_shipped_is_sound(tmp_path: Path) -> None:
     claims = read(tmp_path, f"policy: policy.yaml\n{MINIMAL}").claims
     assert claims is not None
     assert set(claims.claims) == {"ranking-no-worse", "answers-no-worse"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (None, "name a file with a JSON Schema"),
+        ("{", "no JSON"),
+        ('{"oneOf": []}', "schema: keyword 'oneOf' is not understood"),
+        ('{"properties": {"a": {"type": "text"}}}', "schema.properties.a.type: 'text' is unknown"),
+    ],
+)
+def test_a_mistake_in_a_schema_of_answers_names_the_setting_and_the_schema(tmp_path: Path, schema: str | None, message: str) -> None:
+    if schema is not None:
+        (tmp_path / "answer.json").write_text(schema)
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, f"scoring: {{answer_schema: answer.json}}\n{MINIMAL}")
+    assert str(caught.value).startswith(f"{tmp_path / 'evaluation.yaml'}:1: scoring.answer_schema: {tmp_path / 'answer.json'}")
+    assert message in str(caught.value)
+
+
+def test_a_gate_may_stand_on_the_schema_of_answers_where_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / "answer.json").write_text('{"type": "object"}')
+    gate = "gates: {form: {source: system_summary, metric: schema_conformance, unit: question, at_least: 0.9}}\n"
+    found = read(tmp_path, f"scoring: {{answer_schema: answer.json}}\n{gate}{MINIMAL}")
+    assert found.answer_schema == {"type": "object"}
+    with pytest.raises(SettingsError, match="schema_conformance"):
+        read(tmp_path, gate + MINIMAL)

@@ -144,6 +144,7 @@ def system_scores(
         evidence,
         require_citations=bool(system_specs["require_citations"][0].as_py()),
         judges=step.settings.judge_parameters,
+        answer_schema=step.settings.answer_schema,
         on_done=step.progress,
     )
     return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + judged)

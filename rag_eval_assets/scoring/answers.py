@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rag_eval_assets.scoring import agreement, citations, dates, groundedness, ragas_metrics, texts
+from rag_eval_assets.scoring import agreement, citations, dates, groundedness, ragas_metrics, structured, texts
 from rag_eval_assets.scoring.agreement import WORDS_PASS, disagreement, informative_f1, rouge_l, states, token_f1
 from rag_eval_assets.scoring.cases import Case
 from rag_eval_assets.scoring.outcomes import Outcome, blocked, not_applicable, score_row
@@ -30,10 +30,12 @@ def score_answers(
     evidence: list[dict[str, Any]],
     *,
     require_citations: bool,
+    answer_schema: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of system_scores for every question and every metric of `METRICS`, whatever order the rows come in.
 
-    Arguments are rows of golden_questions, contexts, answers and golden_evidence. A question without an answer row is missing.
+    With a JSON Schema those of `STRUCTURED` too. Arguments are rows of golden_questions, contexts, answers and golden_evidence. A
+    question without an answer row is missing.
     """
     labels = read_labels(questions, evidence)
     context_of = {row["question_id"]: row for row in contexts}
@@ -45,6 +47,10 @@ def score_answers(
         for metric, (stage, unit, measure) in METRICS.items():
             stopped = blocked(case.context if stage == "context" else case.answer)
             rows.append(score_row(question, metric, unit, stage, stopped or measure(case)))
+        for metric, conformance in STRUCTURED.items() if answer_schema is not None else ():
+            refused = not_applicable("refused") if case.refused else None
+            found = blocked(case.answer) or refused or conformance((case.answer or {}).get("answer") or "", answer_schema or {})
+            rows.append(score_row(question, metric, "question", "answer", found))
     return rows
 
 
@@ -56,10 +62,11 @@ def score_system(
     *,
     require_citations: bool,
     judges: Mapping[str, Mapping[str, Any]],
+    answer_schema: Mapping[str, Any] | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """All scores of a system but its ranking's: deterministic ones, ragas's that need no model, and each configured judge's."""
-    rows = score_answers(questions, contexts, answers, evidence, require_citations=require_citations)
+    rows = score_answers(questions, contexts, answers, evidence, require_citations=require_citations, answer_schema=answer_schema)
     rows += ragas_metrics.score(questions, answers, contexts)
     for name in sorted(judges):
         rows += ragas_metrics.judged(questions, answers, contexts, name=name, judge=judges[name], on_done=on_done)
@@ -277,6 +284,12 @@ METRICS: dict[str, tuple[str, str, Callable[[Case], Outcome]]] = {
     "citation_provenance": ("citations", "question", _of_claims(citations.provenance)),
 }  # fmt: skip
 """Every metric with its stage and the unit it counts."""
+
+STRUCTURED: dict[str, Callable[[str, Mapping[str, Any]], Outcome]] = {
+    "schema_conformance": structured.schema_conformance,
+    "vocabulary_conformance": structured.vocabulary_conformance,
+}
+"""Metrics of the answer and its JSON Schema, where the settings name one."""
 
 FLAGS = frozenset({"unseen_entity_flag"})
 """Metrics that only point at answers to read: they may not gate before their precision and recall on labels are known."""
