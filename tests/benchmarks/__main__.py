@@ -19,6 +19,7 @@ from tests.benchmarks import (
     minhash_speed,
     no_change,
     parsing,
+    statistics_speed,
 )
 
 
@@ -34,6 +35,7 @@ def main() -> None:
         "bm25_speed": lambda scratch: bm25_speed.measure(chosen.searched),
         "metrics_speed": lambda scratch: metrics_speed.measure(scratch, chosen.questions),
         "embedding_speed": lambda scratch: embedding_speed.measure(chosen.embedded),
+        "statistics_speed": lambda scratch: statistics_speed.measure(),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
         "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
         "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import dedup_memory, edit_one_file, minhash_speed, no_change, parsing
+from tests.benchmarks import dedup_memory, edit_one_file, minhash_speed, no_change, parsing, statistics_speed
 
 pytestmark = pytest.mark.torture
 
@@ -43,3 +43,10 @@ def test_copies_among_many_documents_are_dropped_and_one_changed_text_changes_no
     assert 0.9 * result.copies <= result.cold.dropped <= result.copies
     assert abs(result.warm.dropped - result.cold.dropped) <= 1
     assert 0 < result.cold.imports < result.cold.peak
+
+
+def test_every_metric_is_summarised_and_compared_in_every_slice() -> None:
+    result = statistics_speed.measure(questions=200, metrics=3, slices=8)
+    # All, answerable, and eight values: ten means a metric. A claim a metric, and each metric in eight slices.
+    assert result.summary[2] == 3 * 10
+    assert result.comparison[2] >= 3 + 3 * 8
