@@ -11,10 +11,15 @@ export DAGSTER_DISABLE_TELEMETRY = yes
 export DO_NOT_TRACK = 1
 export RAGAS_DO_NOT_TRACK = true
 
-.PHONY: run test browser torture bench ui lint lock sample clean
+.PHONY: run pr test browser torture bench ui lint lock sample clean
 
 run: $(READY)
 	$(BIN)/rag-eval --data "$(DATA)" sync
+
+# Fifty questions over the same corpus, with a state of their own: what a pull request shows before the whole set decides.
+pr: $(READY)
+	$(BIN)/rag-eval --data "$(DATA)" subset
+	$(BIN)/rag-eval --data "$(DATA)/.rag_eval/pr" sync
 
 test: $(READY)
 	$(BIN)/python -m pytest

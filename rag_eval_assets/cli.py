@@ -1,4 +1,4 @@
-"""rag-eval: sync, status, inspect, sql, report, sample, baseline, compare, power, replies, import, export, verify, ui.
+"""rag-eval: sync, status, inspect, sql, report, sample, subset, holes, baseline, compare, power, replies, import, export, verify, ui.
 
 What belongs here: arguments, exit codes and what is printed. What does not: any work (each command is one call). Exit codes: 0 done,
 1 a partition failed or a check found something, 2 bad input or a lock held by another, 3 a gate blocks, 130 interrupted.
@@ -291,6 +291,34 @@ def sample(
     from rag_eval_assets.report.stories import reading_sample
 
     for line in reading_sample(context.obj, number, seed, system):
+        out.print(escape(line))
+
+
+@app.command()
+def subset(
+    context: typer.Context,
+    target: Annotated[Path | None, typer.Option("--to", help="Folder to write; .rag_eval/pr of the evaluation folder without it.")] = None,
+    number: Annotated[int, typer.Option(min=1, help="How many questions.")] = 50,
+) -> None:
+    """Write a folder of few questions over the same corpus and settings, for a quick look at a change; sync it with --data."""
+    from rag_eval_assets.subset import write_subset
+
+    written, splits = write_subset(context.obj, target, number)
+    told = ", ".join(f"{count} {split}" for split, count in splits.items())
+    err.print(escape(f"{sum(splits.values())} questions: {told}"))
+    out.print(escape(str(written)))
+
+
+@app.command()
+def holes(
+    context: typer.Context,
+    system: Annotated[str | None, typer.Argument(help="A system; every one without it.")] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Documents of each ranking that are looked at.")] = 10,
+) -> None:
+    """List documents that rankings hold high up and that nobody judged: labels to add before trusting a comparison."""
+    from rag_eval_assets.report.stories import label_holes
+
+    for line in label_holes(context.obj, system, depth):
         out.print(escape(line))
 
 

@@ -1,6 +1,6 @@
-"""What the golden set covers: cells without questions, leaks and near-equal questions between splits, and how sure a rate can be.
+"""What the golden set covers: cells without questions, leaks and near-equal questions between splits, holes, and how sure a rate can be.
 
-What belongs here: facts about the questions themselves. What does not: reading them (`golden`) and any score.
+What belongs here: facts about the questions and their labels. What does not: reading them (`golden`) and any score.
 """
 
 from __future__ import annotations
@@ -122,6 +122,29 @@ def _half_widths(questions: list[Row], gold: Mapping[str, set[str]], documents: 
     return [
         _row("half_width", split, n, intent=intent, doc_class=doc_class, language=language, other=metric, value=half_width(n))
         for (split, intent, doc_class, language, metric), n in counts.items()
+    ]
+
+
+def label_holes(questions: list[Row], evidence: list[Row], rankings: list[Row], depth: int = 10) -> list[Row]:
+    """Documents among the first `depth` of a ranking that no label of their question names: {question_id, doc_id, rank}, rank by document.
+
+    `rankings` are rows of system_retrievals. A label of grade 0 is a judgment too, and so is one on a document's kept copy. Questions
+    without any label have nothing but holes and are left out, like those that the corpus does not answer.
+    """
+    judged: defaultdict[str, set[str]] = defaultdict(set)
+    for row in evidence:
+        judged[row["question_id"]] |= {row["doc_id"], row["kept_doc_id"] or row["doc_id"]}
+    asked = {q["question_id"] for q in questions if q["answerable"] and judged[q["question_id"]]}
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for row in sorted(rankings, key=lambda r: (r["question_id"], r["rank"])):
+        if row["rank"] > 0 and row["question_id"] in asked:
+            own = found[row["question_id"]]
+            own.setdefault(row["doc_id"], len(own) + 1)
+    return [
+        {"question_id": question, "doc_id": doc_id, "rank": rank}
+        for question, own in sorted(found.items())
+        for doc_id, rank in own.items()
+        if rank <= depth and doc_id not in judged[question]
     ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_eval_assets.baselines import read_baselines, save_baseline
-from rag_eval_assets.coverage import golden_coverage, half_width
+from rag_eval_assets.coverage import golden_coverage, half_width, label_holes
 from rag_eval_assets.golden import LINE_BYTES, GoldenError, Question, json_schema, move_to_development, read_golden
 from rag_eval_assets.tables import TABLES
 
@@ -435,3 +435,19 @@ def test_broken_foreign_and_doubled_baselines_are_errors_that_name_the_file(tmp_
 def test_rows_that_do_not_fit_the_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(GoldenError, match="rows do not fit the table"):
         save_baseline(tmp_path, "first", [score("q1") | {"value": "high"}])
+
+
+# ------------------------------------------------------------------------------------------------------------- holes
+def test_documents_that_no_label_names_are_holes_by_their_rank_among_documents() -> None:
+    questions = [{"question_id": q, "answerable": q != "none"} for q in ("a", "bare", "none")]
+    evidence = [
+        {"question_id": "a", "doc_id": "gold", "kept_doc_id": "copy", "grade": 1},
+        {"question_id": "a", "doc_id": "poor", "kept_doc_id": None, "grade": 0},
+    ]
+    found = ["x", "copy", "x", "poor", "y", "z"]
+    rankings = [{"question_id": q, "rank": n, "doc_id": d} for q in ("a", "bare", "none") for n, d in enumerate(found, 1)]
+    rankings.append({"question_id": "a", "rank": 0, "doc_id": None})
+    assert label_holes(questions, evidence, rankings[::-1], depth=4) == [
+        {"question_id": "a", "doc_id": "x", "rank": 1},
+        {"question_id": "a", "doc_id": "y", "rank": 4},
+    ]

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rag_eval_assets import coverage
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
@@ -195,3 +196,19 @@ def reading_sample(folder: Folder, number: int, seed: int, system: str | None) -
             mark = "*" if passage["position"] in cited else " "
             yield f"  {mark}[{passage['position'] + 1}] {passage['doc_id']} {_quoted(passage['text'], 200)}"
         yield ""
+
+
+def label_holes(folder: Folder, system: str | None, depth: int) -> Iterator[str]:
+    """Unjudged documents among the first `depth` of each system's rankings, then their number. Raises LookupError for an unknown system."""
+    graph, catalogue = Graph(folder), open_catalogue(folder)
+    known = [str(key) for key in graph.partitions("system_retrievals")]
+    if system is not None and system not in known:
+        raise LookupError(f"no system {system!r}; known: {', '.join(known)}")
+    questions = catalogue.read(AssetPartition("golden_questions"))[0].to_pylist()
+    evidence = catalogue.read(AssetPartition("golden_evidence"))[0].to_pylist()
+    for name in [system] if system is not None else known:
+        ranked = catalogue.read(AssetPartition("system_retrievals", name))[0].select(["question_id", "rank", "doc_id"]).to_pylist()
+        holes = coverage.label_holes(questions, evidence, ranked, depth)
+        for hole in holes:
+            yield f"{name}  {hole['question_id']}  {hole['rank']}  {hole['doc_id']}"
+        yield f"{name}: {len(holes)} unjudged documents in the first {depth} of {len({hole['question_id'] for hole in holes})} questions"

@@ -326,3 +326,19 @@ def test_a_report_can_be_written_anywhere(synced: Folder, tmp_path: Path) -> Non
     assert (tmp_path / "report.html").read_text().lower().startswith("<!doctype html>")
     for place, why in ((tmp_path, "Is a directory"), (tmp_path / "out" / "report.html", "No such file or directory")):
         assert rag_eval(synced, "report", "--to", str(place), code=2) == f"error {place}: {why}\n"
+
+
+def test_a_subset_is_a_folder_that_syncs_by_itself(synced: Folder) -> None:
+    written = rag_eval(synced, "subset", "--number", "3").splitlines()[0]
+    assert Path(written) == synced.path / ".rag_eval" / "pr"
+    rag_eval(Folder(written), "sync", "--select", "golden_coverage")
+    told = rag_eval(Folder(written), "sql", "--format", "csv", "select count(*) from golden_questions")
+    assert told.split() == ["count_star()", "3"]
+    assert "Nothing is stale" in rag_eval(synced, "sync")
+
+
+def test_holes_names_what_nobody_judged(synced: Folder) -> None:
+    told = rag_eval(synced, "holes", "first", "--depth", "2")
+    assert re.search(r"^first  q1  [12]  \S+$", told, re.M)
+    assert re.search(r"^first: \d+ unjudged documents in the first 2 of \d+ questions$", told, re.M)
+    assert "no system 'x'" in rag_eval(synced, "holes", "x", code=2)
