@@ -402,15 +402,13 @@ class Gate(Strict):
 
 
 class Judge(Strict):
-    """A judge model behind an OpenAI-compatible endpoint; the key is read from the named environment variable.
+    """A model of `models` that judges. Its metrics are reported as METRIC@JUDGE, and gate only once its audit passes."""
 
-    Without `base_url`, a `model` that stands in `models` brings its own endpoint and key variable.
-    """
-
-    model: str
-    base_url: str | None = None
-    key_variable: str = "OPENAI_API_KEY"
-    metrics: tuple[str, ...] = ("faithfulness",)
+    model: Name = Field(description="Model, a name of `models`.")
+    metrics: tuple[str, ...] = ("claim_faithfulness",)
+    repeats: int = Field(1, ge=1, le=20, description="How often the audit has every label judged, to see how steady the judge is.")
+    relevance_threshold: float = Field(0.5, ge=0, le=1, description="Relevance from which a passage counts as relevant; calibrate it.")
+    embedder: Name | None = Field(None, description="Embedder that answer_relevancy compares questions with; null: not applicable.")
 
 
 class Scoring(Strict):
@@ -502,13 +500,11 @@ class Settings(Strict):
 
     @property
     def judge_parameters(self) -> dict[str, dict[str, Any]]:
-        """Every judge with its endpoint, by name."""
-        found = {}
-        for name, judge in self.judges.items():
-            named = self.models.get(judge.model) if judge.base_url is None else None
-            own = {} if named is None else {"model": named.model, "base_url": named.base_url, "key_variable": named.key_variable or ""}
-            found[name] = {**judge.model_dump(), **own}
-        return found
+        """Every judge with its model, by name."""
+        return {
+            name: {**judge.model_dump(mode="json"), "endpoint": self.models[judge.model].identity}
+            for name, judge in sorted(self.judges.items())
+        }
 
     @field_validator("storage")
     @classmethod

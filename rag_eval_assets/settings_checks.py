@@ -110,7 +110,7 @@ def _system(system: System, settings: Settings, keys: Sequence[str]) -> Iterator
 
 def _scoring(settings: Settings) -> Iterator[Problem]:
     from rag_eval_assets.scoring.answers import FLAGS, METRICS
-    from rag_eval_assets.scoring.ragas_metrics import JUDGED_METRICS
+    from rag_eval_assets.scoring.judged import METRICS as JUDGED
     from rag_eval_assets.scoring.ranking import measures
 
     deciding = {m.metric for m in measures(settings.scoring.ks, ()) if (m.cutoff, m.unit) == ("rank", "document")}
@@ -120,7 +120,9 @@ def _scoring(settings: Settings) -> Iterator[Problem]:
     told = [name for name, (stage, _, _) in METRICS.items() if stage == "answer" and name not in FLAGS]
     yield from _unknown(("scoring", "pass_metric"), "answer metric", [settings.scoring.pass_metric], told)
     for name, judge in settings.judges.items():
-        yield from _unknown(("judges", name, "metrics"), "judged metric", judge.metrics, JUDGED_METRICS)
+        yield from _unknown(("judges", name, "metrics"), "judged metric", judge.metrics, JUDGED)
+        yield from _unknown(("judges", name, "model"), "model", [judge.model], settings.models)
+        yield from _unknown(("judges", name, "embedder"), "embedder", filter(None, [judge.embedder]), settings.embedders)
 
 
 # --------------------------------------------------------------------------------------------------------------- gates
@@ -173,12 +175,14 @@ def policy_problems(policy: Policy, settings: Settings) -> Iterator[Problem]:
 
 
 def _summary_gate(gate: Gate | Claim, settings: Settings) -> Iterator[Problem]:
-    if "similarity" in gate.metric:
+    from rag_eval_assets.scoring.judged import SIMILARITIES, judged_name
+
+    if any(word in gate.metric for word in ("similarity", *SIMILARITIES)):
         # A wrong number and a dropped negation look alike to a similarity.
         yield ("metric",), f"{gate.metric} is a similarity: it may be reported, not gate; correct or token_f1 can"
         return
     from rag_eval_assets.scoring.answers import FLAGS, METRICS, STRUCTURED
-    from rag_eval_assets.scoring.ragas_metrics import STRING_METRICS, judged_name
+    from rag_eval_assets.scoring.ragas_metrics import STRING_METRICS
     from rag_eval_assets.scoring.ranking import measures
 
     if gate.metric in FLAGS:

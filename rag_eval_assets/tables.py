@@ -777,9 +777,11 @@ _table("system_scores", "generation", "a question's score", ("question_id", "met
     col("explanation", string, "Evidence for the verdict.", null=True),
 ], "system")
 
-_table("judge_audit", "generation", "a judge against human labels", ("judge", "measure"), [
+_table("judge_audit", "generation", "a judge against human labels", ("judge", "metric", "measure"), [
     col("judge", string, "Judge; none where none is configured."),
-    col("measure", string, "accuracy, kappa, false_approval_rate, false_rejection_rate."),
+    col("metric", string, "Metric audited: faithfulness for a judge's ragas metrics, claim_faithfulness for those on claims."),
+    col("measure", string, "accuracy, kappa, false_approval_rate, false_rejection_rate; over repeats verdict_flip_rate and score_variance; "
+        "length_effect, Spearman's correlation of an answer's length with verdict minus label; cost of all judgments."),
     col("value", f64, "The measure.", null=True),
     *_interval("the value"),
     col("labels", i32, "Human labels compared."),

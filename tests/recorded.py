@@ -7,9 +7,13 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+from rag_eval_assets.resources.language_models import ChatModel, LanguageModel
+from rag_eval_assets.resources.responses import ResponseStore
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,12 @@ def recorded_endpoint(script: Script) -> Iterator[RecordedEndpoint]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def judge_model(endpoint: RecordedEndpoint, path: Path, **more: Any) -> LanguageModel:
+    """A model at the endpoint with a store of its own, that waits for nothing."""
+    chosen = ChatModel("recorded", endpoint.url, first_wait_seconds=0.001, longest_wait_seconds=0.05, deadline_seconds=20.0, attempts=3)
+    return LanguageModel(replace(chosen, **more), ResponseStore(path / "responses.sqlite"))
 
 
 def in_turn(*plays: Play | str) -> Script:

@@ -123,9 +123,10 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, old: str, new: str, 
         ),
         (
             "parsers:",
-            "judges: {j: {model: m, metrics: [faithfullness]}}\nparsers:",
-            "1: judges.j.metrics: no judged metric 'faithfullness'; known: faithfulness, context_recall, context_precision",
+            "models: {m: {base_url: 'http://h/v1', model: x}}\njudges: {j: {model: m, metrics: [faithfullness]}}\nparsers:",
+            "2: judges.j.metrics: no judged metric 'faithfullness'; known: faithfulness, context_recall, context_precision",
         ),
+        ("parsers:", "judges: {j: {model: m}}\nparsers:", "1: judges.j.model: no model 'm'; known: "),
         ("parsers:", "ann: {chunkings: [page]}\nparsers:", "1: ann.chunkings: no chunking 'page'"),
         (
             "strategy: whole",
@@ -167,13 +168,15 @@ def test_a_gate_that_names_what_its_source_does_not_have_is_told_with_what_it_ha
     [
         "source: system_summary, metric: R, k: 500, unit: group",
         "source: system_summary, metric: ragas_faithfulness@j, unit: question",
+        "source: system_summary, metric: hallucination@j, unit: question",
         "source: system_summary, metric: context_recall, unit: group",
         "source: ann_recall, metric: recall, k: 10, scope: [whole/minilm]",
         "source: parse_quality, metric: evidence_located, scope: [text]",
     ],
 )
 def test_a_gate_on_anything_that_is_scored_is_accepted(tmp_path: Path, gate: str) -> None:
-    assert read(tmp_path, f"judges: {{j: {{model: m}}}}\ngates: {{g: {{{gate}, at_least: 0.5}}}}\n{MINIMAL}").gates
+    judges = "models: {m: {base_url: 'http://h/v1', model: x}}\njudges: {j: {model: m, metrics: [faithfulness, hallucination]}}\n"
+    assert read(tmp_path, f"{judges}gates: {{g: {{{gate}, at_least: 0.5}}}}\n{MINIMAL}").gates
 
 
 def test_cron_lines_are_accepted_as_dagster_accepts_them_and_nothing_more() -> None:
@@ -355,13 +358,11 @@ def test_a_reader_names_a_model_that_is_there(tmp_path: Path, reader: str, messa
     assert found.startswith(f"evaluation.yaml:17: {message}")
 
 
-def test_a_judge_may_name_a_model_and_takes_its_endpoint(tmp_path: Path) -> None:
+def test_a_judge_is_a_model_of_the_settings(tmp_path: Path) -> None:
     models = "models: {m: {base_url: 'http://h/v1/', model: large, key_variable: LARGE_KEY}}\n"
-    found = read(
-        tmp_path, models + "judges: {named: {model: m}, own: {model: m, base_url: 'http://other/v1'}}\n" + MINIMAL
-    ).judge_parameters
-    assert [found["named"][k] for k in ("model", "base_url", "key_variable")] == ["large", "http://h/v1", "LARGE_KEY"]
-    assert [found["own"][k] for k in ("model", "base_url", "key_variable")] == ["m", "http://other/v1", "OPENAI_API_KEY"]
+    found = read(tmp_path, models + "judges: {named: {model: m}}\n" + MINIMAL).judge_parameters["named"]
+    assert [found["endpoint"][k] for k in ("model", "base_url")] == ["large", "http://h/v1"]
+    assert "LARGE_KEY" not in str(found)
 
 
 @pytest.mark.parametrize(

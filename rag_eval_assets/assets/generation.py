@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.assets._answering import answer, builtin_spec, reader_limits
 from rag_eval_assets.assets._external import external_rankings, external_spec
+from rag_eval_assets.assets._judging import judge_settings, open_judge, open_vectors
 from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.retrieval import _scoring, retrievers_of
 from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.scoring import answers as answer_metrics
-from rag_eval_assets.scoring import judges, ranking
+from rag_eval_assets.scoring import judged, judges, ranking
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.versions import digest, work_key
 
@@ -137,26 +138,35 @@ def system_scores(
     uncounted = pc.sum(pc.and_(pc.greater(system_retrievals["rank"], 0), pc.is_null(system_retrievals["tokens"]))).as_py()
     budgets = () if uncounted else chosen.token_budgets
     ranked = ranking.score_rankings(system_retrievals, questions, evidence, ks=chosen.ks, token_budgets=budgets, by=None).to_pylist()
-    judged = answer_metrics.score_system(
+    rows, delivered, given = [], contexts.to_pylist(), answers.to_pylist()
+    rows += answer_metrics.score_system(
         questions,
-        contexts.to_pylist(),
-        answers.to_pylist(),
+        delivered,
+        given,
         evidence,
         require_citations=bool(system_specs["require_citations"][0].as_py()),
-        judges=step.settings.judge_parameters,
         answer_schema=step.settings.answer_schema,
-        on_done=step.progress,
     )
-    return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + judged)
+    counts: Counter[str] = Counter()
+    for name, judge in step.settings.judge_parameters.items():
+        model, opened = open_judge(step, name)
+        embed = open_vectors(step, name)
+        rows += judged.judged_scores(
+            questions, given, delivered, name=name, judge=judge, open_judge=opened, embed=embed, on_done=step.progress
+        )
+        counts.update(model.counts)
+    notes = {f"replies_{what}": count for what, count in sorted(counts.items())}
+    return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + rows, notes=notes)
 
 
 @table_asset(
     "quality_labels",
     kinds=["python"],
-    settings=lambda s, p: {"judges": s.judge_parameters},
-    libraries=["scipy"],
+    settings=lambda s, p: judge_settings(s),
+    libraries=["scipy", "ragas"],
+    pool="answer",
 )
 def judge_audit(step: Step, quality_labels: pa.Table) -> Product:
     """Every configured judge against human labels; a judge without a passing audit may report but not gate."""
     configured = step.settings.judge_parameters
-    return Product(judges.judge_audit(quality_labels.to_pylist(), configured))
+    return Product(judges.judge_audit(quality_labels.to_pylist(), configured, lambda name: open_judge(step, name)[1]))

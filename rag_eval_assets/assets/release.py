@@ -213,6 +213,7 @@ def system_costs(step: Step, answers: pa.Table) -> Product:
     "parse_quality",
     "dedup_quality",
     "comparison",
+    "judge_audit",
     kinds=["python"],
     settings=lambda s, p: {"gates": {name: gate.model_dump() for name, gate in s.gates.items()}, "claims": _claims(s)},
     libraries=["scipy"],
@@ -226,6 +227,7 @@ def gate_results(
     parse_quality: dict[str, pa.Table],
     dedup_quality: pa.Table,
     comparison: dict[str, pa.Table],
+    judge_audit: pa.Table,
 ) -> Product:
     """Every gate of evaluation.yaml in every scope and every claim of the policy: value, interval, threshold, decision and its reason."""
     tables = {
@@ -236,8 +238,9 @@ def gate_results(
         "parse_quality": parse_quality,
         "dedup_quality": {None: dedup_quality},
     }
-    rows = gates.judge_gates({name: gate.model_dump() for name, gate in step.settings.gates.items()}, tables)
-    return Product(rows + gates.judge_claims(_claims(step.settings), comparison))
+    audit = judge_audit.to_pylist()
+    rows = gates.judge_gates({name: gate.model_dump() for name, gate in step.settings.gates.items()}, tables, audit)
+    return Product(rows + gates.judge_claims(_claims(step.settings), comparison, audit))
 
 
 def _claims(settings: Settings) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -81,7 +82,19 @@ class Request(Generic[Value]):
 
     @cached_property
     def json_schema(self) -> dict[str, Any] | None:
-        return None if self.schema is None else self.schema.model_json_schema()
+        """The schema, closed: every field of every object is required and no other allowed, as strict structured output wants it."""
+        return None if self.schema is None else _closed(self.schema.model_json_schema())
+
+
+def _closed(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    shut = {name: _closed(part) for name, part in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        shut |= {"additionalProperties": False, "required": list(schema["properties"])}
+    return shut
 
 
 @dataclass(frozen=True)
@@ -126,26 +139,47 @@ class LanguageModel:
         return self.model.prices.cost(reply.prompt_tokens, reply.completion_tokens) if self.model.prices else None
 
     async def _ask_all(self, wanted: Mapping[str, Request[Value]], on_done: Progress | None) -> dict[str, Completion[Value]]:
-        secret = os.environ.get(self.model.key_variable) if self.model.key_variable else None
-        if self.model.key_variable and not secret:
-            self.counts["failed"] += len(wanted)
-            lacking = Completion[Value](None, "no_key", f"the environment variable {self.model.key_variable} is not set")
-            return dict.fromkeys(wanted, lacking)
-        gate, purse = asyncio.Semaphore(self.model.concurrency), _Purse(self.model.spend_limit)
         found: dict[str, Completion[Value]] = {}
-        async with chat_protocol.Endpoint(self.model.base_url, secret) as endpoint, asyncio.TaskGroup() as group:
+        async with self.session() as ask, asyncio.TaskGroup() as group:
 
             async def one(key: str, request: Request[Value]) -> None:
-                async with gate:
-                    found[key] = await self._ask(endpoint, purse, key, request)
-                self.counts["failed"] += found[key].reason is not None
+                found[key] = await ask(request)
                 if on_done:
                     on_done(len(found), len(wanted))
 
             for key, request in wanted.items():
                 group.create_task(one(key, request))
-        self.spent += purse.spent
         return found
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Callable[[Request[Any]], Awaitable[Completion[Any]]]]:
+        """A function that gives one completion a request, for requests that follow from earlier replies. The store is looked in first,
+        equal requests are sent once, and the model's limits hold over the whole session."""
+        chosen = self.model
+        secret = os.environ.get(chosen.key_variable) if chosen.key_variable else None
+        gate, purse = asyncio.Semaphore(chosen.concurrency), _Purse(chosen.spend_limit)
+        in_turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        async with chat_protocol.Endpoint(chosen.base_url, secret) as endpoint:
+
+            async def ask(request: Request[Any]) -> Completion[Any]:
+                key = self.key(request)
+                async with in_turn[key]:
+                    known = self.store.get_many([key], chosen.refresh)
+                    if known:
+                        self.counts["reused"] += 1
+                        return replace(self._read(request, known[key]), reused=True)
+                    if chosen.key_variable and not secret:
+                        found = Completion[Any](None, "no_key", f"the environment variable {chosen.key_variable} is not set")
+                    else:
+                        async with gate:
+                            found = await self._ask(endpoint, purse, key, request)
+                self.counts["failed"] += found.reason is not None
+                return found
+
+            try:
+                yield ask
+            finally:
+                self.spent += purse.spent
 
     async def _ask(self, endpoint: chat_protocol.Endpoint, purse: _Purse, key: str, request: Request[Value]) -> Completion[Value]:
         chosen = self.model

@@ -61,16 +61,11 @@ def score_system(
     evidence: list[dict[str, Any]],
     *,
     require_citations: bool,
-    judges: Mapping[str, Mapping[str, Any]],
     answer_schema: Mapping[str, Any] | None = None,
-    on_done: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """All scores of a system but its ranking's: deterministic ones, ragas's that need no model, and each configured judge's."""
+    """All scores of a system that need no model, but its ranking's: ours, and ragas's string measures."""
     rows = score_answers(questions, contexts, answers, evidence, require_citations=require_citations, answer_schema=answer_schema)
-    rows += ragas_metrics.score(questions, answers, contexts)
-    for name in sorted(judges):
-        rows += ragas_metrics.judged(questions, answers, contexts, name=name, judge=judges[name], on_done=on_done)
-    return rows
+    return rows + ragas_metrics.score(questions, answers, contexts)
 
 
 # ------------------------------------------------------------------------------------------------ against the reference

@@ -12,6 +12,7 @@ DECISION_REASONS: dict[str, str] = {
     "misses_threshold": "the value is on the wrong side of the threshold",
     "coverage_short": "fewer of the expected items were scored than the gate wants",
     "too_few_questions": "fewer items than the gate wants",
+    "judge_not_audited": "a judge gives the value, and no audit against human labels lets it gate",
     "missing_run": "the figure the gate names is not there",
     "improved": "the interval of the difference lies above 0",
     "non_inferior": "the interval of the difference lies above the margin",

@@ -5,14 +5,15 @@ failed gate does to a release (Dagster checks and the exit code mirror these row
 
 The rule, in this order: coverage under the gate's minimum is FAIL (a figure of the items that happened to be scored proves nothing);
 a value on the wrong side of the threshold is FAIL; fewer items than the gate's minimum is INSUFFICIENT_EVIDENCE; else PASS. The
-decision stands on the value, the 95% interval stands beside it. A figure that is not there at all is FAIL.
+decision stands on the value, the 95% interval stands beside it. A figure that is not there at all is FAIL. Whatever a judge without a
+passing audit finds is INSUFFICIENT_EVIDENCE.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from rag_eval_assets.scoring.comparison import DECLARED
 from rag_eval_assets.scoring.costs import MEASURES
 from rag_eval_assets.scoring.decisions import FAIL, INSUFFICIENT, PASS
 from rag_eval_assets.scoring.intervals import bounded_mean
+from rag_eval_assets.scoring.judged import judge_of
+from rag_eval_assets.scoring.judges import audited_metric, may_gate
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, SCORED
 
 Gate = Mapping[str, Any]
@@ -33,6 +36,9 @@ CORPUS = "corpus"
 
 _ANN_COLUMNS = {"recall": "recall_mean"}
 """Gate metrics that a column of ann_recall names in full."""
+
+UNAUDITED = {"decision": INSUFFICIENT, "decision_reason": "judge_not_audited"}
+"""What becomes of a decision on a figure of a judge that may report but not gate."""
 
 ANN_METRICS = ("recall", "recall_mean", "recall_p5", "recall_by_id", "agreement", "ndcg_cost", "distance_computations", "bytes")
 COST_METRICS = tuple(f"{measure}_{figure}" for measure in MEASURES for figure in ("p50", "p95", "p99", "mean", "total"))
@@ -55,8 +61,8 @@ class Figure:
     detail: str | None = None
 
 
-def judge_gates(gates: Mapping[str, Gate], tables: Mapping[str, Tables]) -> list[dict[str, Any]]:
-    """Rows of gate_results: one per gate and scope, sorted.
+def judge_gates(gates: Mapping[str, Gate], tables: Mapping[str, Tables], audit: Sequence[Row] = ()) -> list[dict[str, Any]]:
+    """Rows of gate_results: one per gate and scope, sorted. `audit` holds the rows of judge_audit.
 
     `gates` are settings by name; `tables` hold, by a gate's source, the tables by partition (None where there is one): system_summary
     and system_costs by system, ann_recall by chunking, filter_exclusion, parse_quality by parser, dedup_quality. A gate that finds no
@@ -71,11 +77,12 @@ def judge_gates(gates: Mapping[str, Gate], tables: Mapping[str, Tables]) -> list
         judged = [f for f in figures if not asked or asked & {f.scope, *f.scope.split("/")}]
         covered = {part for f in judged for part in (f.scope, *f.scope.split("/"))}
         judged += [Figure(scope, None, 0, 0) for scope in sorted(asked - covered)]
-        rows += [_decide(name, gate, figure) for figure in judged or [Figure(CORPUS, None, 0, 0)]]
+        decided = [_decide(name, gate, figure) for figure in judged or [Figure(CORPUS, None, 0, 0)]]
+        rows += decided if _may_gate(gate["metric"], audit) else [{**row, **UNAUDITED} for row in decided]
     return rows
 
 
-def judge_claims(claims: Mapping[str, Row], comparisons: Mapping[str | None, pa.Table]) -> list[dict[str, Any]]:
+def judge_claims(claims: Mapping[str, Row], comparisons: Mapping[str | None, pa.Table], audit: Sequence[Row] = ()) -> list[dict[str, Any]]:
     """Rows of gate_results for the claims of a policy: the decisions of `comparison`, by system, one scope a system and baseline.
 
     A system without a baseline is not judged; where none has one, each claim is one row without evidence.
@@ -93,7 +100,14 @@ def judge_claims(claims: Mapping[str, Row], comparisons: Mapping[str | None, pa.
         for name, claim in claims.items()
         if name not in judged
     ]
+    rows = [row if _may_gate(claims[row["gate"]]["metric"], audit) else {**row, **UNAUDITED} for row in rows]
     return sorted(rows, key=lambda r: (r["gate"], r["scope"]))
+
+
+def _may_gate(metric: str, audit: Sequence[Row]) -> bool:
+    """Whether no judge gives the metric, or one whose audit passed."""
+    judge = judge_of(metric)
+    return judge is None or (judge, audited_metric(metric)) in may_gate(audit)
 
 
 def _claimed(name: str, claim: Row, scope: str, row: Row) -> dict[str, Any]:

@@ -1,19 +1,36 @@
-"""Judges against human labels: how often they agree, in which direction they err, and whether a gate may believe them.
+"""Judges against human labels: how often they agree, in which direction they err, how steady they are, and whether a gate may believe them.
 
-What belongs here: comparing verdicts with labels. What does not: asking the judge (`ragas_metrics`) and the scores it gives.
+What belongs here: comparing verdicts with labels. What does not: asking (`judging`), prompts (`ragas_metrics`, `claim_judge`) and the
+scores of a system.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from statistics import fmean, pvariance
 from typing import Any
 
 from ingestion.rates import clopper_pearson
-from rag_eval_assets.scoring import ragas_metrics
+from rag_eval_assets.scoring import claim_judge, ragas_metrics
+from rag_eval_assets.scoring.judging import Ask, Judgment, Open, Prompt, judge_all
 from rag_eval_assets.scoring.outcomes import Outcome
+from rag_eval_assets.scoring.ragas_metrics import JUDGED_METRICS
 from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, SCORED
 
-MEASURES = ("accuracy", "kappa", "false_approval_rate", "false_rejection_rate")
+MEASURES = (
+    "accuracy",
+    "kappa",
+    "false_approval_rate",
+    "false_rejection_rate",
+    "verdict_flip_rate",
+    "score_variance",
+    "length_effect",
+    "cost",
+)
+
+RAGAS, CLAIMS = "faithfulness", "claim_faithfulness"
+"""The audited metric of a judge's ragas metrics, and of its claim metrics: what both kinds rest on is the verdict on one claim."""
 
 MINIMUM_LABELS = 50
 """Labels under which no judge may gate."""
@@ -27,61 +44,112 @@ APPROVED = 0.5
 _YES = frozenset({"yes", "true", "1", "supported", "correct", "pass"})
 _NO = frozenset({"no", "false", "0", "unsupported", "incorrect", "fail"})
 
-Ask = Callable[[Sequence[tuple[str, Mapping[str, Any]]], Mapping[str, Any]], list[Outcome]]
+
+def audited_metric(metric: str) -> str:
+    """The metric whose audit speaks for a judge's metric."""
+    return RAGAS if metric in JUDGED_METRICS or metric.startswith("ragas_") else CLAIMS
+
+
+def may_gate(audit: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """(judge, audited metric) of the rows of judge_audit whose judge may gate."""
+    return {(row["judge"], row["metric"]) for row in audit if row["may_gate"]}
 
 
 def judge_audit(
-    labels: list[dict[str, Any]], judges: Mapping[str, Mapping[str, Any]], *, ask: Ask = ragas_metrics.ask
+    labels: list[dict[str, Any]], judges: Mapping[str, Mapping[str, Any]], open_judge: Callable[[str], Open]
 ) -> list[dict[str, Any]]:
-    """Rows of judge_audit: four measures of each judge over the quality_labels of kind judgment.
+    """Rows of judge_audit: `MEASURES` of each judge and audited metric over the quality_labels of kind judgment.
 
     A label says whether its `answer` is supported by its `quotation` (value yes or no; labels with another value are left out). The judge's
     verdict is its faithfulness, approved from .5. A judgment that failed counts as a rejection of what people approved and as an
-    approval of what they rejected: silence earns no credit. Without judges there is one row, judge "none", reason no_judge.
+    approval of what they rejected: silence earns no credit. With `repeats` over 1 every label is judged as often, and verdict_flip_rate is
+    the share of labels whose verdicts differ, score_variance the mean variance of a label's scores. length_effect is Spearman's correlation
+    of an answer's length with verdict minus label, over 0 where length is rewarded. cost is the sum over all judgments. Without judges
+    there is one row, judge "none", reason no_judge.
     """
     if not judges:
-        return [_row("none", "accuracy", None, (None, None), 0, False, NOT_APPLICABLE, "no_judge", None)]
+        return [_row("none", "none", "accuracy", 0, False, reason="no_judge")]
     usable = sorted((r for r in labels if _usable(r)), key=lambda r: r["label_id"])
-    people = [r["value"].strip().lower() in _YES for r in usable]
     rows = []
     for name in sorted(judges):
-        if not usable:
-            rows += [_row(name, m, None, (None, None), 0, False, NOT_APPLICABLE, "no_labels", None) for m in MEASURES]
-            continue
-        outcomes = ask([("faithfulness", _sample(r)) for r in usable], judges[name])
-        failed = sum(o.status == FAILED for o in outcomes)
-        verdicts = [
-            (o.value >= APPROVED if o.status == SCORED and o.value is not None else not human)
-            for o, human in zip(outcomes, people, strict=True)
-        ]
-        rows += _audit(name, people, verdicts, f"{failed} of {len(usable)} judgments failed" if failed else None)
+        for metric in sorted({audited_metric(m) for m in judges[name]["metrics"]}):
+            if not usable:
+                rows += [_row(name, metric, m, 0, False, reason="no_labels") for m in MEASURES]
+                continue
+            costs: list[float | None] = []
+            rounds = [judge_all(open_judge(name), [_work(metric, r, n, costs) for r in usable]) for n in range(judges[name]["repeats"])]
+            rows += _audit(name, metric, usable, rounds, costs)
     return rows
 
 
-def _audit(judge: str, people: list[bool], verdicts: list[bool], detail: str | None) -> list[dict[str, Any]]:
+def _work(metric: str, label: Mapping[str, Any], repeat: int, costs: list[float | None]) -> Callable[[Ask], Awaitable[Outcome]]:
+    async def work(ask: Ask) -> Outcome:
+        async def counted(prompt: Prompt) -> Judgment:
+            found = await ask(prompt)
+            costs.append(found.cost)
+            return found
+
+        if metric == RAGAS:
+            return await ragas_metrics.judge_one(counted, metric, _sample(label), repeat=repeat)
+        case = claim_judge.Case(label["question_id"] or "-", label["answer"], "", [label["quotation"]])
+        return (await claim_judge.prepared(case, [metric], threshold=APPROVED, repeat=repeat)(counted))[metric]
+
+    return work
+
+
+def _audit(
+    judge: str, metric: str, labels: Sequence[Mapping[str, Any]], rounds: Sequence[Sequence[Outcome]], costs: Sequence[float | None]
+) -> list[dict[str, Any]]:
+    people = [r["value"].strip().lower() in _YES for r in labels]
+    outcomes = rounds[0]
+    verdicts = [_approves(o) if o.status == SCORED else not human for o, human in zip(outcomes, people, strict=True)]
+    failed = sum(o.status == FAILED for o in outcomes)
     pairs = list(zip(people, verdicts, strict=True))
     agreed, n = sum(p == v for p, v in pairs), len(pairs)
     rejected, approved = people.count(False), people.count(True)
-    false_approvals = sum(v and not p for p, v in pairs)
-    false_rejections = sum(p and not v for p, v in pairs)
     accuracy = clopper_pearson(agreed, n)
-    may_gate = n >= MINIMUM_LABELS and accuracy[0] >= MINIMUM_ACCURACY
-    chance = (approved * verdicts.count(True) + rejected * verdicts.count(False)) / n**2
-    kappa = None if chance == 1 else (agreed / n - chance) / (1 - chance)
-    # Where every label and verdict is the same, chance agrees as often as the judge: kappa says nothing.
-    status, reason = (SCORED, "") if kappa is not None else (NOT_APPLICABLE, "no_labels")
+    passes = n >= MINIMUM_LABELS and accuracy[0] >= MINIMUM_ACCURACY
+    detail = f"{failed} of {n} judgments failed" if failed else None
+
+    def row(measure: str, value: float | None, of: int, limits: tuple[float | None, float | None] = (None, None)) -> dict[str, Any]:
+        return _row(judge, metric, measure, of, passes, value, limits, None if value is not None else "no_labels", detail)
 
     def rate(measure: str, count: int, of: int) -> dict[str, Any]:
-        if not of:
-            return _row(judge, measure, None, (None, None), 0, may_gate, NOT_APPLICABLE, "no_labels", detail)
-        return _row(judge, measure, count / of, clopper_pearson(count, of), of, may_gate, SCORED, None, detail)
+        return row(measure, count / of, of, clopper_pearson(count, of)) if of else row(measure, None, 0)
 
+    chance = (approved * verdicts.count(True) + rejected * verdicts.count(False)) / n**2
+    repeated = [[o.value for o in own if o.value is not None] for own in zip(*rounds, strict=True)]
+    repeated = [values for values in repeated if len(values) > 1]
+    flipped = sum(len({v >= APPROVED for v in values}) > 1 for values in repeated)
+    known = [cost for cost in costs if cost is not None]
     return [
         rate("accuracy", agreed, n),
-        _row(judge, "kappa", kappa, (None, None), n, may_gate, status, reason or None, detail),
-        rate("false_approval_rate", false_approvals, rejected),
-        rate("false_rejection_rate", false_rejections, approved),
+        # Where every label and verdict is the same, chance agrees as often as the judge: kappa says nothing.
+        row("kappa", None if chance == 1 else (agreed / n - chance) / (1 - chance), n),
+        rate("false_approval_rate", sum(v and not p for p, v in pairs), rejected),
+        rate("false_rejection_rate", sum(p and not v for p, v in pairs), approved),
+        rate("verdict_flip_rate", flipped, len(repeated)),
+        row("score_variance", fmean(map(pvariance, repeated)) if repeated else None, len(repeated)),
+        row("length_effect", _length_effect(labels, outcomes, people), n - failed),
+        row("cost", math.fsum(known) if known else None, n),
     ]
+
+
+def _length_effect(labels: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome], people: Sequence[bool]) -> float | None:
+    """Spearman's correlation; None where all lengths or all differences are one."""
+    judged = [
+        (len(r["answer"]), int(_approves(o)) - int(p)) for r, o, p in zip(labels, outcomes, people, strict=True) if o.status == SCORED
+    ]
+    if len({length for length, _ in judged}) < 2 or len({difference for _, difference in judged}) < 2:
+        return None
+    from scipy.stats import spearmanr
+
+    lengths, differences = zip(*judged, strict=True)
+    return float(spearmanr(lengths, differences).statistic)
+
+
+def _approves(outcome: Outcome) -> bool:
+    return outcome.value is not None and outcome.value >= APPROVED
 
 
 def _usable(row: Mapping[str, Any]) -> bool:
@@ -95,24 +163,25 @@ def _sample(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _row(
     judge: str,
+    metric: str,
     measure: str,
-    value: float | None,
-    limits: tuple[float | None, float | None],
     labels: int,
     may_gate: bool,
-    status: str,
-    reason: str | None,
-    detail: str | None,
+    value: float | None = None,
+    limits: tuple[float | None, float | None] = (None, None),
+    reason: str | None = None,
+    detail: str | None = None,
 ) -> dict[str, Any]:
     return {
         "judge": judge,
+        "metric": metric,
         "measure": measure,
         "value": value,
         "lower": limits[0],
         "upper": limits[1],
         "labels": labels,
         "may_gate": may_gate,
-        "status": status,
+        "status": SCORED if value is not None else NOT_APPLICABLE,
         "reason": reason,
         "detail": detail,
     }

@@ -1,6 +1,6 @@
-"""Metrics of ragas: its string measures, which need no model, and its judged ones over an OpenAI-compatible endpoint.
+"""Metrics of ragas: its string measures, which need no model, and its judged ones through whatever asks the judge.
 
-What belongs here: calling ragas so that nothing leaves the machine but a configured judge's requests, and checking what comes back.
+What belongs here: calling ragas so that nothing leaves the machine but what the judge is asked, and checking what comes back.
 What does not: measures of our own (`answers`) and whether a judge may be believed (`judges`).
 
 A reply that does not follow its schema is a failed row with the reply kept, never NaN. ragas takes seconds to import, so it is imported
@@ -10,12 +10,15 @@ where a row is scored. Its BLEU is left out: it pairs sentences by number and br
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 from rag_eval_assets.scoring import texts
+from rag_eval_assets.scoring.judging import Ask, Prompt, Unjudged, judged
 from rag_eval_assets.scoring.outcomes import Outcome, Row, blocked, failed, not_applicable, score_row
 from rag_eval_assets.tables import SCORED
 
@@ -32,14 +35,16 @@ JUDGED_METRICS = {
     "faithfulness": ("Faithfulness", ("user_input", "response", "retrieved_contexts")),
     "context_recall": ("ContextRecall", ("user_input", "retrieved_contexts", "reference")),
     "context_precision": ("ContextPrecisionWithReference", ("user_input", "reference", "retrieved_contexts")),
+    "answer_relevancy": ("AnswerRelevancy", ("user_input", "response")),
+    "factual_correctness": ("FactualCorrectness", ("response", "reference")),
+    "noise_sensitivity": ("NoiseSensitivity", ("user_input", "response", "reference", "retrieved_contexts")),
 }
 """Metrics that a judge model gives: ragas's class and its arguments."""
 
-SECONDS = 60.0
-"""Time limit of one judged row."""
+REPEATS = 100
+"""More equal requests than one row of a metric makes."""
 
-PARALLEL = 4
-"""Judged rows in flight at once."""
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
 def score(questions: list[dict[str, Any]], answers: list[dict[str, Any]], contexts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -54,7 +59,7 @@ def score(questions: list[dict[str, Any]], answers: list[dict[str, Any]], contex
     for question in sorted(questions, key=lambda q: q["question_id"]):
         answer = answer_of.get(question["question_id"])
         for name, measure in measures.items():
-            outcome = blocked(answer) or _without_reference(question)
+            outcome = blocked(answer) or without_reference(question)
             if outcome is None and answer is not None:
                 outcome = _string_score(measure, question["reference_answer"].strip(), answer)
             assert outcome is not None
@@ -70,137 +75,48 @@ def _string_score(measure: Callable[[str, str], float] | None, reference: str, a
     return Outcome(measure(reference, texts.without_markers(answer["answer"])))
 
 
-def judged_name(metric: str, judge: str) -> str:
-    """Name of a judged metric in system_scores."""
-    return f"ragas_{metric}@{judge}"
+async def judge_one(ask: Ask, metric: str, sample: Mapping[str, Any], *, embed: Embed | None = None, repeat: int = 0) -> Outcome:
+    """The outcome of one metric of `JUDGED_METRICS` from its arguments, every request of ragas sent by `ask`.
 
-
-def judged(
-    questions: list[dict[str, Any]],
-    answers: list[dict[str, Any]],
-    contexts: list[dict[str, Any]],
-    *,
-    name: str,
-    judge: Mapping[str, Any],
-    seconds: float = SECONDS,
-    on_done: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Rows of system_scores for the metrics of one judge, named ragas_<metric>@<judge>.
-
-    `judge` holds model, base_url, key_variable (environment variable of the key) and metrics (of `JUDGED_METRICS`; ValueError for
-    another). Each row has its own deadline. Fails per row: timeout; unparsable_judgment, where the reply does not follow its schema,
-    a verdict is neither 0 nor 1, or the verdicts are not one a statement; crashed, where the endpoint cannot be reached.
+    Fails as the judgment did; unparsable_judgment where a verdict is neither 0 nor 1, or the verdicts are not one a statement. Without
+    `embed`, answer relevancy is not_applicable, no_embedder.
     """
-    unknown = sorted(set(judge["metrics"]) - set(JUDGED_METRICS))
-    if unknown:
-        raise ValueError(f"judge {name!r}: no judged metric {', '.join(unknown)}; known: {', '.join(JUDGED_METRICS)}")
-    answer_of = {row["question_id"]: row for row in answers}
-    context_of = {row["question_id"]: row for row in contexts}
-    metrics = sorted(judge["metrics"])
-    outcomes: dict[tuple[str, str], Outcome] = {}
-    samples: dict[tuple[str, str], dict[str, Any]] = {}
-    for question in questions:
-        key = question["question_id"]
-        for metric in metrics:
-            stopped = _not_judged(metric, question, answer_of.get(key), context_of.get(key))
-            if stopped is not None:
-                outcomes[metric, key] = stopped
-            else:
-                samples[metric, key] = _sample(metric, question, answer_of.get(key), context_of[key])
-    verdicts = ask([(metric, sample) for (metric, _), sample in samples.items()], judge, seconds=seconds, on_done=on_done)
-    outcomes.update(zip(samples, verdicts, strict=True))
-    return [
-        score_row(question, judged_name(metric, name), "question", _stage(metric), outcomes[metric, question["question_id"]])
-        for question in sorted(questions, key=lambda q: q["question_id"])
-        for metric in metrics
-    ]
-
-
-def ask(
-    samples: Sequence[tuple[str, Mapping[str, Any]]],
-    judge: Mapping[str, Any],
-    *,
-    seconds: float = SECONDS,
-    on_done: Callable[[int, int], None] | None = None,
-) -> list[Outcome]:
-    """One outcome per (metric of `JUDGED_METRICS`, its arguments), in order, from the judge's endpoint."""
-    import asyncio
-
-    return asyncio.run(_ask(samples, judge, seconds, on_done)) if samples else []
-
-
-async def _ask(
-    samples: Sequence[tuple[str, Mapping[str, Any]]],
-    judge: Mapping[str, Any],
-    seconds: float,
-    on_done: Callable[[int, int], None] | None,
-) -> list[Outcome]:
-    import asyncio
-
     collections = _ragas()
-    from openai import AsyncOpenAI
-    from ragas.llms import llm_factory
-
-    # A local server asks for no key, and the client does not start without one.
-    key = os.environ.get(judge["key_variable"]) or "none"
-    gate, done = asyncio.Semaphore(PARALLEL), 0
-    async with AsyncOpenAI(base_url=judge["base_url"], api_key=key, timeout=seconds, max_retries=0) as client:
-        # Asking again by itself would hide how often a judge fails.
-        model = llm_factory(judge["model"], client=client, max_retries=0)
-
-        async def one(metric: str, sample: Mapping[str, Any]) -> Outcome:
-            nonlocal done
-            witness = _witness(model)
-            scorer = getattr(collections, JUDGED_METRICS[metric][0])(llm=witness)
-            async with gate:
-                outcome = await _judge(scorer, metric, sample, witness.replies, seconds)
-            done += 1
-            if on_done:
-                on_done(done, len(samples))
-            return outcome
-
-        return list(await asyncio.gather(*(one(metric, sample) for metric, sample in samples)))
-
-
-async def _judge(scorer: Any, metric: str, sample: Mapping[str, Any], replies: list[Any], seconds: float) -> Outcome:
-    import asyncio
-
-    import openai
-    from instructor.core.exceptions import InstructorError
-
+    witness = _witness(ask, repeat)
+    own: dict[str, Any] = {"llm": witness}
+    if metric == "answer_relevancy":
+        if embed is None:
+            return not_applicable("no_embedder")
+        own["embeddings"] = _vectors(embed)
     try:
-        result = await asyncio.wait_for(scorer.ascore(**sample), seconds)
-    except TimeoutError:
-        return failed("timeout", f"no verdict in {seconds:g} s")
-    except InstructorError as error:
-        if isinstance(error.__cause__, openai.APITimeoutError):
-            return failed("timeout", f"no verdict in {seconds:g} s")
-        if isinstance(error.__cause__, openai.APIError):
-            return failed("crashed", _short(error))
-        return failed("unparsable_judgment", _short(error))
-    except Exception as error:  # noqa: BLE001  the endpoint's client may raise anything, and the row says what
-        return failed("crashed", _short(error))
-    value, fault = _verdict(metric, replies)
+        result = await getattr(collections, JUDGED_METRICS[metric][0])(**own).ascore(**sample)
+    except Unjudged as error:
+        return error.outcome
+    except ValueError as error:  # numpy's, where a judge gave another number of verdicts than statements
+        return failed("unparsable_judgment", f"{_short(error)}: {_replies(witness.replies)}")
+    value, fault = _verdict(metric, witness.replies, sample)
+    if metric == "answer_relevancy" and fault is None:
+        value = max(0.0, float(result.value)) if math.isfinite(float(result.value)) else None
     if fault or value is None:
-        return failed("unparsable_judgment", f"{fault}: {_replies(replies)}")
-    if abs(value - float(result.value)) > 1e-6:
-        return failed("unparsable_judgment", f"ragas read {result.value} from {_replies(replies)}")
-    return Outcome(value, explanation=_replies(replies))
+        return failed("unparsable_judgment", f"{fault or 'no number'}: {_replies(witness.replies)}")
+    # ragas rounds factual correctness to two digits.
+    if abs(value - float(result.value)) > (0.0051 if metric == "factual_correctness" else 1e-6) and metric != "answer_relevancy":
+        return failed("unparsable_judgment", f"ragas read {result.value} from {_replies(witness.replies)}")
+    return Outcome(value, explanation=_replies(witness.replies))
 
 
-def _verdict(metric: str, replies: list[Any]) -> tuple[float | None, str | None]:
+def _verdict(metric: str, replies: list[Any], sample: Mapping[str, Any]) -> tuple[float | None, str | None]:
     """The value that a judge's own replies give, or what is wrong with them."""
     if metric == "context_precision":
         verdicts = [r.verdict for r in replies]
     elif metric == "context_recall":
         verdicts = [c.attributed for c in replies[-1].classifications]
+    elif metric == "answer_relevancy":
+        flags = [r.noncommittal for r in replies]
+        blank = any(not r.question.strip() for r in replies)
+        return None, "a blank question" if blank else "a flag is neither 0 nor 1" if any(f not in (0, 1) for f in flags) else None
     else:
-        statements, judgements = replies[0].statements, replies[-1].statements
-        if len(replies) != 2 or len(statements) != len(judgements):
-            return None, f"{len(judgements)} verdicts for {len(statements)} statements"
-        if any(not s.strip() for s in statements):
-            return None, "a blank statement"
-        verdicts = [j.verdict for j in judgements]
+        return _of_statements(metric, replies, sample)
     if not verdicts:
         return None, "no verdict"
     if any(v not in (0, 1) for v in verdicts):
@@ -212,30 +128,84 @@ def _verdict(metric: str, replies: list[Any]) -> tuple[float | None, str | None]
     return (sum(found) / len(found) if found else 0.0), None
 
 
-def _witness(model: Any) -> Any:
-    """The model, keeping each reply it gave, with statements said twice merged before they are judged."""
+def _of_statements(metric: str, replies: list[Any], sample: Mapping[str, Any]) -> tuple[float | None, str | None]:
+    """The same of metrics that split texts into statements: each list of verdicts is on one list of statements, in full."""
+    lists = [getattr(r, "claims", None) or getattr(r, "statements", []) for r in replies]
+    chunks = len(sample.get("retrieved_contexts") or ())
+    # Which reply is a split, and which of these each list of verdicts is on, in the order in which ragas asks.
+    splits, on = {
+        "faithfulness": ((0,), (0,)),
+        "factual_correctness": ((0, 2), (0, 2)),
+        "noise_sensitivity": ((0, 1), (*(0, 1) * chunks, 1)),
+    }[metric]
+    judged = [row for number, row in enumerate(lists) if number not in splits]
+    if len(judged) != len(on):
+        return None, "no statement, or no verdict"
+    for split, row in zip(on, judged, strict=True):
+        if not row or len(row) != len(lists[split]):
+            return None, f"{len(row)} verdicts for {len(lists[split])} statements"
+        if any(j.verdict not in (0, 1) for j in row):
+            return None, "a verdict is neither 0 nor 1"
+    if any(not s.strip() for split in splits for s in lists[split]):
+        return None, "a blank statement"
+    held = [[bool(j.verdict) for j in row] for row in judged]
+    if metric == "faithfulness":
+        return sum(held[0]) / len(held[0]), None
+    if metric == "factual_correctness":
+        right, wrong, missed = sum(held[0]), held[0].count(False), held[1].count(False)
+        return 2 * right / (2 * right + wrong + missed), None
+    # Share of the answer's statements that the reference does not hold though a passage does that also holds some of the reference.
+    led = [any(own[n] and any(gold) for gold, own in zip(held[0:-1:2], held[1:-1:2], strict=True)) for n in range(len(held[-1]))]
+    return sum(by and not true for by, true in zip(led, held[-1], strict=True)) / len(led), None
+
+
+def _witness(ask: Ask, repeat: int) -> Any:
+    """A model for ragas that asks the judge, keeping each reply, with statements said twice merged before they are judged."""
     from ragas.llms.base import InstructorBaseRagasLLM
 
     class Witness(InstructorBaseRagasLLM):
         def __init__(self) -> None:
             self.replies: list[Any] = []
+            self.asked: Counter[str] = Counter()
 
         def generate(self, prompt: str, response_model: type[Any]) -> Any:
             raise NotImplementedError("judges are asked asynchronously")
 
         async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
-            reply = await model.agenerate(prompt, response_model)
-            statements = getattr(reply, "statements", None)
-            if statements and all(isinstance(s, str) for s in statements):
-                distinct = {" ".join(texts.words(s)): s for s in reversed(statements)}
-                reply = reply.model_copy(update={"statements": list(reversed(distinct.values()))})
+            # The same prompt again within one row wants another reply; every repeat of the row has its own.
+            number = REPEATS * repeat + self.asked[prompt]
+            self.asked[prompt] += 1
+            found = await judged(ask, Prompt(({"role": "user", "content": prompt},), response_model, number))
+            reply: Any = found.value
+            for field in ("statements", "claims"):
+                said = getattr(reply, field, None)
+                if said and all(isinstance(s, str) for s in said):
+                    distinct = {" ".join(texts.words(s)): s for s in reversed(said)}
+                    reply = reply.model_copy(update={field: list(reversed(distinct.values()))})
             self.replies.append(reply)
             return reply
 
     return Witness()
 
 
-def _not_judged(metric: str, question: Row, answer: Row | None, context: Row | None) -> Outcome | None:
+def _vectors(embed: Embed) -> Any:
+    """An embedder for ragas from a function over texts."""
+    from ragas.embeddings.base import BaseRagasEmbedding
+
+    class Vectors(BaseRagasEmbedding):
+        def embed_text(self, text: str, **_: Any) -> list[float]:
+            return list(embed([text])[0])
+
+        async def aembed_text(self, text: str, **_: Any) -> list[float]:
+            return self.embed_text(text)
+
+        async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+            return [list(vector) for vector in embed(texts)]
+
+    return Vectors()
+
+
+def not_judged(metric: str, question: Row, answer: Row | None, context: Row | None) -> Outcome | None:
     needs = JUDGED_METRICS[metric][1]
     stopped = blocked(context)
     if stopped is None and "response" in needs:
@@ -243,7 +213,7 @@ def _not_judged(metric: str, question: Row, answer: Row | None, context: Row | N
         if stopped is None and answer is not None and answer["refused"]:
             stopped = not_applicable("refused")
     if stopped is None and "reference" in needs:
-        stopped = _without_reference(question)
+        stopped = without_reference(question)
     if stopped is None and context is not None and not context["passages"]:
         stopped = not_applicable("empty_context")
     if stopped is None and "response" in needs and answer is not None and not texts.without_markers(answer["answer"]):
@@ -251,7 +221,7 @@ def _not_judged(metric: str, question: Row, answer: Row | None, context: Row | N
     return stopped
 
 
-def _sample(metric: str, question: Row, answer: Row | None, context: Row) -> dict[str, Any]:
+def sample_of(metric: str, question: Row, answer: Row | None, context: Row) -> dict[str, Any]:
     known = {
         "user_input": question["text"],
         "response": texts.without_markers(answer["answer"]) if answer else None,
@@ -261,11 +231,11 @@ def _sample(metric: str, question: Row, answer: Row | None, context: Row) -> dic
     return {name: known[name] for name in JUDGED_METRICS[metric][1]}
 
 
-def _stage(metric: str) -> str:
-    return "answer" if metric == "faithfulness" else "context"
+def stage(metric: str) -> str:
+    return "context" if metric in ("context_recall", "context_precision") else "answer"
 
 
-def _without_reference(question: Row) -> Outcome | None:
+def without_reference(question: Row) -> Outcome | None:
     if not question["answerable"]:
         return not_applicable("unanswerable")
     return None if (question["reference_answer"] or "").strip() else not_applicable("no_gold_answer")

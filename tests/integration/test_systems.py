@@ -149,6 +149,34 @@ def test_a_replay_is_a_reply_of_its_own(synced: Folder, endpoint: RecordedEndpoi
     assert len(prompts) - len(set(prompts)) >= len(controls)
 
 
+def test_a_judge_scores_answers_through_the_store_and_gates_nothing_before_its_audit(synced: Folder) -> None:
+    def judging(body: dict[str, Any], number: int) -> Play:
+        if "Claims:" not in body["messages"][-1]["content"]:
+            return Play(json.dumps({"claims": ["It is so."], "no_claims": False}))
+        return Play(json.dumps({"supported": [{"claim": 1, "texts": [1], "rationale": "r"}], "unsupported": []}))
+
+    with recorded_endpoint(judging) as judge:
+        changed = {
+            **CHANGES,
+            "models": {"m": {"base_url": judge.url, "model": "recorded"}},
+            "judges": {"panel": {"model": "m", "metrics": ["claim_faithfulness"]}},
+            "gates": {"faithful": {"source": "system_summary", "metric": "claim_faithfulness@panel", "unit": "question", "at_least": 0.5}},
+        }
+        write_settings(synced.path, changed)
+        folder = Folder(synced.path)
+        told = replies(sync(folder), "system_scores[first]")
+        found = [r for r in rows(folder, "system_scores", "first") if r["metric"] == "claim_faithfulness@panel"]
+        assert len(found) == 9
+        assert {r["value"] for r in found if r["status"] == "scored"} == {1.0}
+        assert told["asked"] > 0
+        (gate, *_) = open_catalogue(folder).read(AssetPartition("gate_results", None))[0].to_pylist()
+        assert (gate["value"], gate["decision"], gate["decision_reason"]) == (1.0, "INSUFFICIENT_EVIDENCE", "judge_not_audited")
+        asked = len(judge.asked)
+        write_settings(synced.path, {**changed, "scoring": {"ks": [1, 10]}})
+        assert replies(sync(Folder(synced.path)), "system_scores[first]").get("asked", 0) == 0
+        assert len(judge.asked) == asked
+
+
 # ------------------------------------------------------------------------------------------------- a class of one's own
 OWN = """
 from pathlib import Path

@@ -232,7 +232,7 @@ def test_evidence_lost_to_a_merge_is_judged_on_quotations_and_rates_on_pairs(
 
 
 def test_claims_without_any_baseline_are_rows_without_evidence() -> None:
-    claim = {"claim": "superiority", "margin": None}
+    claim = {"claim": "superiority", "margin": None, "metric": "R"}
     none = complete("comparison", role="exploratory", metric="all", baseline="none", decision_reason="no_baseline")
     (row,) = judge_claims({"better": claim}, {"first": table("comparison", [none])})
     assert (row["gate"], row["scope"], row["decision"], row["decision_reason"]) == (
@@ -241,10 +241,33 @@ def test_claims_without_any_baseline_are_rows_without_evidence() -> None:
 
 
 def test_a_refused_comparison_blocks_every_claim() -> None:
-    claims = {name: {"claim": "equivalence", "margin": 0.1} for name in ("one", "two")}
+    claims = {name: {"claim": "equivalence", "margin": 0.1, "metric": "R"} for name in ("one", "two")}
     refused = {"role": "exploratory", "metric": "all", "paired": 0, "missing": 0, "decision": "INSUFFICIENT_EVIDENCE"}
     row = complete("comparison", baseline="june", decision_reason="incomparable", detail="corpus: 'a' is now 'b'", **refused)
     found = judge_claims(claims, {"first": table("comparison", [row])})
     assert {(r["gate"], r["scope"], r["decision_reason"], r["direction"]) for r in found} == {
         (name, "first/june", "incomparable", "within") for name in claims
     }
+
+
+@pytest.mark.parametrize(
+    ("audit", "decision", "reason"),
+    [
+        ([], "INSUFFICIENT_EVIDENCE", "judge_not_audited"),
+        ([{"judge": "panel", "metric": "claim_faithfulness", "may_gate": False}], "INSUFFICIENT_EVIDENCE", "judge_not_audited"),
+        ([{"judge": "other", "metric": "claim_faithfulness", "may_gate": True}], "INSUFFICIENT_EVIDENCE", "judge_not_audited"),
+        ([{"judge": "panel", "metric": "faithfulness", "may_gate": True}], "INSUFFICIENT_EVIDENCE", "judge_not_audited"),
+        ([{"judge": "panel", "metric": "claim_faithfulness", "may_gate": True}], "PASS", "meets_threshold"),
+    ],
+)
+def test_a_judge_without_a_passing_audit_reports_and_does_not_gate(audit: list[Row], decision: str, reason: str) -> None:
+    metric = "hallucination@panel"
+    gate = Gate(source="system_summary", metric=metric, unit="question", at_least=0.5).model_dump()
+    own = summary(0.9, metric=metric, k=0, cutoff="none", unit="question")
+    (row,) = judge_gates({"gate": gate}, {"system_summary": {"s": own}}, audit)
+    assert (row["value"], row["decision"], row["decision_reason"]) == (0.9, decision, reason)
+    claim = {"claim": "superiority", "margin": None, "metric": metric}
+    compared = complete("comparison", role="declared", claim_name="c", baseline="b", decision="PASS", decision_reason="improved",
+                        paired=9, missing=0, excluded=0)  # fmt: skip
+    (claimed,) = judge_claims({"c": claim}, {"s": table("comparison", [compared])}, audit)
+    assert (claimed["decision"] == "PASS") == (decision == "PASS")

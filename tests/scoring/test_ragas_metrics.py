@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rag_eval_assets.assets._judging import asking
 from rag_eval_assets.scoring import ragas_metrics
-from rag_eval_assets.scoring.judges import judge_audit
-from tests.scoring.builders import Row, answer, complete, context, passage, question
+from rag_eval_assets.scoring.judged import judged_scores
+from rag_eval_assets.scoring.judging import judge_all
+from rag_eval_assets.scoring.outcomes import Outcome
+from tests.recorded import Play, in_turn, judge_model, recorded_endpoint
+from tests.scoring.builders import Row, answer, context, passage, question
 
 SAMPLE = {"user_input": "What is A?", "response": "A is 1. B is 2.", "retrieved_contexts": ["A is 1."]}
 STATEMENTS = json.dumps({"statements": ["A is 1.", "B is 2."]})
@@ -27,52 +29,13 @@ def verdicts(*values: int) -> str:
     return json.dumps({"statements": [{"statement": "s", "reason": "r", "verdict": v} for v in values]})
 
 
-class Recorded(BaseHTTPRequestHandler):
-    """Answers each chat request with the next recorded reply; a number is a delay in seconds."""
-
-    replies: list[str | float]
-    asked: list[dict[str, Any]]
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
-
-    def do_POST(self) -> None:
-        self.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        reply = self.replies.pop(0)
-        if isinstance(reply, float):
-            time.sleep(reply)
-            reply = "late"
-        message = {"role": "assistant", "content": reply}
-        body = {"id": "x", "object": "chat.completion", "created": 0, "model": "recorded", "choices": [{"index": 0, "message": message}]}
-        body["choices"][0]["finish_reason"] = "stop"
-        raw = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(raw)))
-        self.end_headers()
-        self.wfile.write(raw)
-
-
-@pytest.fixture
-def judge() -> Iterator[dict[str, Any]]:
-    handler = type("Handler", (Recorded,), {"replies": [], "asked": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield {
-        "model": "recorded",
-        "base_url": f"http://127.0.0.1:{server.server_port}/v1",
-        "key_variable": "NO_SUCH_KEY",
-        "metrics": ("faithfulness",),
-        "handler": handler,
-    }
-    server.shutdown()
-    server.server_close()
-
-
-def asked(judge: dict[str, Any], *replies: str | float, metric: str = "faithfulness", sample: Row = SAMPLE, seconds: float = 20.0) -> Any:
-    judge["handler"].replies[:] = replies
-    return ragas_metrics.ask([(metric, sample)], judge, seconds=seconds)[0]
+def asked(tmp_path: Path, *replies: str | Play, metric: str = "faithfulness", sample: Row = SAMPLE, **more: Any) -> Outcome:
+    """The outcome of one metric from an endpoint that plays the replies in turn."""
+    embed = more.pop("embed", None)
+    with recorded_endpoint(in_turn(*replies)) as endpoint:
+        opened = asking(judge_model(endpoint, tmp_path, **more))
+        (found,) = judge_all(opened, [lambda ask: ragas_metrics.judge_one(ask, metric, sample, embed=embed)])
+    return found
 
 
 # ----------------------------------------------------------------------------------------------------------- without model
@@ -116,11 +79,11 @@ def test_telemetry_is_off() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------ judged
-def test_faithfulness_is_the_share_of_statements_the_judge_supports(judge: dict[str, Any]) -> None:
+def test_faithfulness_is_the_share_of_statements_the_judge_supports(tmp_path: Path) -> None:
     statements = json.dumps({"statements": ["a", "b", "c", "d"]})
-    outcome = asked(judge, statements, verdicts(1, 1, 0, 1))
+    outcome = asked(tmp_path, statements, verdicts(1, 1, 0, 1))
     assert (outcome.status, outcome.value) == ("scored", 0.75)
-    assert "verdict" in outcome.explanation
+    assert "verdict" in str(outcome.explanation)
 
 
 @pytest.mark.parametrize(
@@ -133,58 +96,84 @@ def test_faithfulness_is_the_share_of_statements_the_judge_supports(judge: dict[
         (("the answer looks fine to me",), "the answer looks fine to me"),
         ((STATEMENTS, f"{verdicts(1, 1)} {verdicts(0, 0)}"), "trailing"),
         ((STATEMENTS, json.dumps({"verdicts": [1, 1]})), "statements"),
+        ((json.dumps({"statements": []}),), "no statement"),
     ],
 )
-def test_a_reply_off_its_schema_is_a_failure_that_keeps_the_reply(judge: dict[str, Any], replies: tuple[str, ...], why: str) -> None:
-    outcome = asked(judge, *replies)
+def test_a_reply_off_its_schema_is_a_failure_that_keeps_the_reply(tmp_path: Path, replies: tuple[str, ...], why: str) -> None:
+    outcome = asked(tmp_path, *replies)
     assert (outcome.status, outcome.reason, outcome.value) == ("failed", "unparsable_judgment", None)
-    assert why in outcome.explanation
+    assert why in str(outcome.explanation)
 
 
-def test_an_answer_in_which_the_judge_finds_no_statement_is_not_a_number(judge: dict[str, Any]) -> None:
-    outcome = asked(judge, json.dumps({"statements": []}))
-    assert outcome.status == "failed"
-    assert outcome.value is None
-
-
-def test_equal_statements_are_judged_once(judge: dict[str, Any]) -> None:
-    outcome = asked(judge, json.dumps({"statements": ["A is 1.", "a is 1", "B is 2."]}), verdicts(1, 0))
+def test_equal_statements_are_judged_once(tmp_path: Path) -> None:
+    outcome = asked(tmp_path, json.dumps({"statements": ["A is 1.", "a is 1", "B is 2."]}), verdicts(1, 0))
     assert outcome.value == 0.5
 
 
-def test_each_row_has_a_deadline(judge: dict[str, Any]) -> None:
-    asked(judge, STATEMENTS, verdicts(1, 1))
-    started = time.perf_counter()
-    outcome = asked(judge, 3.0, seconds=0.5)
-    assert (outcome.status, outcome.reason) == ("failed", "timeout")
-    assert time.perf_counter() - started < 2.5
+def test_what_the_endpoint_did_keeps_its_own_name(tmp_path: Path) -> None:
+    late = asked(tmp_path, Play(wait=3.0), deadline_seconds=0.3)
+    assert (late.status, late.reason) == ("failed", "timeout")
+    assert asked(tmp_path, Play(status=400)).reason == "endpoint_failed"
 
 
-def test_an_endpoint_that_is_not_there_is_a_typed_failure(judge: dict[str, Any]) -> None:
-    outcome = asked({**judge, "base_url": "http://127.0.0.1:9/v1"})
-    assert (outcome.status, outcome.reason) == ("failed", "crashed")
-
-
-def test_context_precision_of_a_perfect_order_is_exactly_one(judge: dict[str, Any]) -> None:
+def test_context_precision_of_a_perfect_order_is_exactly_one(tmp_path: Path) -> None:
     sample = {"user_input": "?", "reference": "A is 1.", "retrieved_contexts": ["A is 1.", "Z."]}
     replies = [json.dumps({"reason": "r", "verdict": v}) for v in (1, 0)]
-    assert asked(judge, *replies, metric="context_precision", sample=sample).value == 1.0
+    assert asked(tmp_path, *replies, metric="context_precision", sample=sample).value == 1.0
 
 
-def test_context_recall_refuses_shares_over_one(judge: dict[str, Any]) -> None:
+def test_context_recall_refuses_shares_over_one(tmp_path: Path) -> None:
     sample = {"user_input": "?", "reference": "A is 1.", "retrieved_contexts": ["A is 1."]}
     reply = json.dumps({"classifications": [{"statement": "A is 1.", "reason": "r", "attributed": 2}]})
-    assert asked(judge, reply, metric="context_recall", sample=sample).reason == "unparsable_judgment"
+    assert asked(tmp_path, reply, metric="context_recall", sample=sample).reason == "unparsable_judgment"
 
 
-def test_a_judge_reads_the_delivered_context_and_rows_it_cannot_judge_are_typed(judge: dict[str, Any]) -> None:
+def test_factual_correctness_is_f1_of_claims_both_ways(tmp_path: Path) -> None:
+    claims = [json.dumps({"claims": own}) for own in (["a", "b"], ["c", "d", "e"])]
+    sample = {"response": "A is 1.", "reference": "A is 2."}
+    outcome = asked(tmp_path, claims[0], verdicts(1, 0), claims[1], verdicts(1, 0, 0), metric="factual_correctness", sample=sample)
+    # One claim right, one wrong, two missed: 2 / (2 + 1 + 2).
+    assert outcome.value == pytest.approx(0.4)
+    short = asked(tmp_path / "2", claims[0], verdicts(1), claims[1], verdicts(1, 0, 0), metric="factual_correctness", sample=sample)
+    assert short.reason == "unparsable_judgment"
+
+
+def test_noise_sensitivity_is_the_share_of_wrong_statements_that_a_relevant_passage_led_to(tmp_path: Path) -> None:
+    sample = {"user_input": "?", "response": "x", "reference": "y", "retrieved_contexts": ["p", "q"]}
+    gold, said = json.dumps({"statements": ["g"]}), json.dumps({"statements": ["s", "t"]})
+    # p holds the gold statement and both of the answer's, q neither; the reference holds the first alone.
+    replies = (gold, said, verdicts(1), verdicts(1, 1), verdicts(0), verdicts(0, 0), verdicts(1, 0))
+    assert asked(tmp_path, *replies, metric="noise_sensitivity", sample=sample).value == 0.5
+    uneven = (gold, said, verdicts(1), verdicts(1), verdicts(0), verdicts(0, 0), verdicts(1, 0))
+    assert asked(tmp_path / "2", *uneven, metric="noise_sensitivity", sample=sample).reason == "unparsable_judgment"
+
+
+def test_answer_relevancy_compares_three_generated_questions_and_needs_an_embedder(tmp_path: Path) -> None:
+    sample = {"user_input": "What is A?", "response": "A is 1."}
+    replies = [json.dumps({"question": q, "noncommittal": 0}) for q in ("What is A?", "What is A?", "Who?")]
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.0] if text == "What is A?" else [0.0, 1.0] for text in texts]
+
+    found = asked(tmp_path, *replies, metric="answer_relevancy", sample=sample, embed=embed)
+    assert found.value == pytest.approx(2 / 3)
+    without = asked(tmp_path, metric="answer_relevancy", sample=sample)
+    assert (without.status, without.reason) == ("not_applicable", "no_embedder")
+
+
+def test_a_judge_reads_the_delivered_context_and_rows_it_cannot_judge_are_typed(tmp_path: Path) -> None:
     delivered = passage(0, "d", 0, "The delivered words.")
     questions = [question(q, text="What?", gold_context="The gold words.", reference_answer="x") for q in ("a", "b", "c", "d")]
     contexts = [context("a", [delivered]), context("b", []), context("c", [delivered])]
     answers = [answer("a", "Delivered. [1]"), answer("b", "Made up."), answer("c", refused=True)]
-    judge["handler"].replies[:] = [json.dumps({"statements": ["Delivered."]}), verdicts(1)]
-    seen: list[tuple[int, int]] = []
-    rows = ragas_metrics.judged(questions, answers, contexts, name="panel", judge=judge, on_done=lambda *at: seen.append(at))
+    judge = {"metrics": ("faithfulness",), "relevance_threshold": 0.5}
+    with recorded_endpoint(in_turn(json.dumps({"statements": ["Delivered."]}), verdicts(1))) as endpoint:
+        opened = asking(judge_model(endpoint, tmp_path))
+        rows = judged_scores(questions, answers, contexts, name="panel", judge=judge, open_judge=opened)
+        again = judged_scores(questions, answers, contexts, name="panel", judge=judge, open_judge=opened)
+        prompts = json.dumps(endpoint.asked)
+        assert len(endpoint.asked) == 2
+    assert rows == again
     states = {r["question_id"]: (r["status"], r["reason"], r["value"]) for r in rows}
     assert states == {
         "a": ("scored", None, 1.0),
@@ -193,61 +182,10 @@ def test_a_judge_reads_the_delivered_context_and_rows_it_cannot_judge_are_typed(
         "d": ("missing", "missing_run", None),
     }
     assert {r["metric"] for r in rows} == {"ragas_faithfulness@panel"}
-    prompts = " ".join(message["content"] for body in judge["handler"].asked for message in body["messages"])
     assert "The delivered words." in prompts
     assert "gold words" not in prompts
-    assert seen == [(1, 1)]
 
 
-def test_an_unknown_judged_metric_is_refused_by_name(judge: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="no judged metric charm; known: faithfulness"):
-        ragas_metrics.judged([], [], [], name="panel", judge={**judge, "metrics": ("charm",)})
-
-
-# ------------------------------------------------------------------------------------------------------------------- audit
-def label(number: int, value: str) -> Row:
-    own = {"label_id": f"l{number:03d}", "kind": "judgment", "value": value, "question_id": "q", "doc_id": "d"}
-    return complete("quality_labels", **own, answer=f"claim {number}", quotation="A is 1.")
-
-
-def test_a_judge_that_always_approves_is_known_bad(judge: dict[str, Any]) -> None:
-    labels = [label(i, "yes" if i < 4 else "no") for i in range(6)]
-    one = json.dumps({"statements": ["s"]})
-
-    def always(samples: Any, own: Any) -> Any:
-        return [asked(own, one, verdicts(1), sample=sample) for _, sample in samples]
-
-    found = {r["measure"]: r for r in judge_audit(labels, {"panel": judge}, ask=always)}
-    assert found["accuracy"]["value"] == pytest.approx(4 / 6)
-    assert found["kappa"]["value"] == pytest.approx(0)
-    assert found["false_approval_rate"]["value"] == 1
-    assert found["false_rejection_rate"]["value"] == 0
-    assert not any(r["may_gate"] for r in found.values())
-
-
-def test_without_a_judge_the_audit_says_so_in_one_row() -> None:
-    (row,) = judge_audit([label(1, "yes")], {})
-    assert (row["judge"], row["status"], row["reason"], row["may_gate"]) == ("none", "not_applicable", "no_judge", False)
-
-
-def test_a_judge_without_labels_is_not_measured(judge: dict[str, Any]) -> None:
-    assert {r["reason"] for r in judge_audit([], {"panel": judge})} == {"no_labels"}
-
-
-def test_failed_judgments_earn_no_credit_and_enough_agreement_may_gate() -> None:
-    from rag_eval_assets.scoring.outcomes import Outcome, failed
-
-    labels = [label(i, "yes" if i % 2 else "no") for i in range(100)]
-
-    def perfect(samples: Any, judge: Any) -> list[Outcome]:
-        return [Outcome(float(row["value"] == "yes")) for row in labels]
-
-    def silent(samples: Any, judge: Any) -> list[Outcome]:
-        return [failed("timeout")] * len(samples)
-
-    good = {r["measure"]: r for r in judge_audit(labels, {"panel": {}}, ask=perfect)}
-    assert good["accuracy"]["value"] == good["kappa"]["value"] == 1
-    assert good["accuracy"]["may_gate"]
-    bad = {r["measure"]: r for r in judge_audit(labels, {"panel": {}}, ask=silent)}
-    assert bad["accuracy"]["value"] == 0
-    assert "100 of 100" in bad["accuracy"]["detail"]
+def test_an_unknown_judged_metric_is_refused_by_name(tmp_path: Path) -> None:
+    with recorded_endpoint(in_turn("")) as endpoint, pytest.raises(ValueError, match="no judged metric charm; known: faithfulness"):
+        judged_scores([], [], [], name="panel", judge={"metrics": ("charm",)}, open_judge=asking(judge_model(endpoint, tmp_path)))
