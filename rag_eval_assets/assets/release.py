@@ -192,7 +192,9 @@ def identities(
         "questions": digest(golden_questions.select(["question_id", "text", "split"]).to_pylist()),
         "labels": digest(golden_questions.select(list(GOLDEN_IDENTITY)).to_pylist()),
         "policy": digest(policy) if policy else None,
-        "scorer": digest(SourceTree().closure(["rag_eval_assets.scoring.answers", "rag_eval_assets.scoring.ranking"])),
+        "scorer": digest(
+            SourceTree().closure(["rag_eval_assets.scoring.answers", "rag_eval_assets.scoring.ranking"]), settings.answer_schema
+        ),
         "judge": digest(settings.judge_parameters),
         "aggregation": comparing.AGGREGATION,
         "spec": {k: v for k, v in spec.items() if not k.endswith("_sha256")} | treatments(settings, spec["system"]),

@@ -69,17 +69,18 @@ def score_system(
 
 
 # ------------------------------------------------------------------------------------------------ against the reference
-def _against_reference(measure: Callable[[Case], Outcome]) -> Callable[[Case], Outcome]:
-    """A refusal agrees with no reference: 0, and the reason says that it was one."""
-
+def _with_reference(measure: Callable[[Case], Outcome]) -> Callable[[Case], Outcome]:
     def measured(case: Case) -> Outcome:
         if not case.question["answerable"]:
             return not_applicable("unanswerable")
-        if not case.reference:
-            return not_applicable("no_gold_answer")
-        return Outcome(0.0, SCORED, "refused") if case.refused else measure(case)
+        return measure(case) if case.reference else not_applicable("no_gold_answer")
 
     return measured
+
+
+def _against_reference(measure: Callable[[Case], Outcome]) -> Callable[[Case], Outcome]:
+    """A refusal agrees with no reference: 0, and the reason says that it was one."""
+    return _with_reference(lambda case: Outcome(0.0, SCORED, "refused") if case.refused else measure(case))
 
 
 def _exact_match(case: Case) -> Outcome:
@@ -93,15 +94,17 @@ def _contains(case: Case) -> Outcome:
 
 
 def _agrees(stated: Callable[[Case], Any], difference: Callable[[Case], str | None]) -> Callable[[Case], Outcome]:
-    """1 where answer and reference do not differ in what is compared, 0 with the difference; only where one of them states it."""
+    """1 where answer and reference do not differ in what is compared, 0 with the difference; a refusal states nothing to compare."""
 
     def measured(case: Case) -> Outcome:
+        if case.refused:
+            return not_applicable("refused")
         if not stated(case):
             return not_applicable("nothing_to_compare")
         wrong = difference(case)
         return Outcome(float(wrong is None), explanation=wrong)
 
-    return _against_reference(measured)
+    return _with_reference(measured)
 
 
 _numbers_agree = _agrees(

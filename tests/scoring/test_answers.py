@@ -189,6 +189,12 @@ def test_each_kind_of_disagreement_is_a_metric_of_its_own() -> None:
         assert all(found[k]["reason"] == "nothing_to_compare" for k in kinds if found[k]["value"] is None)
 
 
+def test_a_refusal_disagrees_in_no_kind() -> None:
+    found = scores(question(reference_answer="Only 2 parts, not 3."), context("q", [SOURCE]), answer("q", refused=True))
+    for kind in ("numbers_agree", "negation_agrees", "quantifiers_agree"):
+        assert state(found[kind]) == ("not_applicable", "refused", None)
+
+
 def test_okay_facts_are_counted_apart_from_vital_ones() -> None:
     nuggets = [{"text": "every two years", "vital": True}, {"text": "every spring", "vital": False}, {"text": "in autumn", "vital": False}]
     found = answered(f"{TEXT} [1]", "biennially", nuggets=nuggets)
