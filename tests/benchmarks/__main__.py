@@ -20,6 +20,7 @@ from tests.benchmarks import (
     minhash_speed,
     no_change,
     parsing,
+    responses_speed,
     statistics_speed,
 )
 
@@ -38,6 +39,7 @@ def main() -> None:
         "metrics_speed": lambda scratch: metrics_speed.measure(scratch, chosen.questions),
         "embedding_speed": lambda scratch: embedding_speed.measure(chosen.embedded),
         "statistics_speed": lambda scratch: statistics_speed.measure(),
+        "responses_speed": lambda scratch: responses_speed.measure(scratch, chosen.responses),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
         "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
         "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),
@@ -60,6 +62,7 @@ def main() -> None:
     parser.add_argument("--searched", type=int, default=5_000, help="documents of bm25_speed")
     parser.add_argument("--questions", type=int, default=10_000, help="questions of metrics_speed")
     parser.add_argument("--embedded", type=int, default=200, help="texts of embedding_speed")
+    parser.add_argument("--responses", type=int, default=10_000, help="replies of responses_speed")
     chosen = parser.parse_args()
     for name in [chosen.name] if chosen.name else benchmarks:
         print(f"== {name}", flush=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import dedup_memory, edit_one_file, minhash_speed, no_change, parsing, statistics_speed
+from tests.benchmarks import dedup_memory, edit_one_file, minhash_speed, no_change, parsing, responses_speed, statistics_speed
 
 pytestmark = pytest.mark.torture
 
@@ -50,3 +50,7 @@ def test_every_metric_is_summarised_and_compared_in_every_slice() -> None:
     # All, answerable, and eight values: ten means a metric. A claim a metric, and each metric in eight slices.
     assert result.summary[2] == 3 * 10
     assert result.comparison[2] >= 3 + 3 * 8
+
+
+def test_replies_read_back_are_those_that_were_kept(tmp_path: Path) -> None:
+    assert responses_speed.measure(tmp_path, 50).rows == 50  # raises where one is not
