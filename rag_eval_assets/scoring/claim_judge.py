@@ -217,9 +217,13 @@ class _Reading:
         for part in ("response", CHUNKS):
             if part in self.case.stopped:
                 return self.case.stopped[part]
-        cited = {texts.without_markers(sentence): tuple(positions) for sentence, positions in self.case.sentences}
-        cited = {" ".join(sentence.split()): positions for sentence, positions in cited.items() if sentence.strip()}
-        claims = merged(list(cited))
+        said: dict[str, tuple[str, list[int]]] = {}
+        for sentence, positions in self.case.sentences:
+            words = " ".join(texts.without_markers(sentence).split())
+            if words:
+                said.setdefault(words.casefold(), (words, []))[1].extend(positions)
+        claims = [words for words, _ in said.values()]
+        cited = [tuple(dict.fromkeys(positions)) for _, positions in said.values()]
         if not claims:
             return not_applicable("no_claims")
 
@@ -228,12 +232,11 @@ class _Reading:
             return verdicts_of(given, claims, len(self.case.passages))
 
         table, told = await self._once("sentences", ask)
-        pairs = [(row, at) for claim, row in zip(claims, table, strict=True) for at in cited[claim]]
-        right = sum(0 <= at < len(row) and row[at] for row, at in pairs)
-        held = [any(0 <= at < len(row) and row[at] for at in cited[claim]) for claim, row in zip(claims, table, strict=True)]
+        pairs = [[0 <= at < len(row) and row[at] for at in own] for own, row in zip(cited, table, strict=True)]
+        right, held = sum(map(sum, pairs)), [any(own) for own in pairs]
         supportable = [own for own, row in zip(held, table, strict=True) if any(row)]
         counted = {
-            CITED[0]: (right, len(pairs), "no_citations"),
+            CITED[0]: (right, sum(map(len, pairs)), "no_citations"),
             CITED[1]: (sum(supportable), len(supportable), "no_claims"),
             CITED[2]: (sum(held), len(held), "no_claims"),
         }
@@ -326,9 +329,8 @@ def case_of(question: Row, answer: Row | None, context: Row | None, stopped: Map
     """The case of a question from its rows of golden_questions, answers and contexts."""
     said = (answer or {}).get("answer") or ""
     passages = (context or {}).get("passages") or ()
-    known = {p["position"] for p in passages}
-    # Markers count from 1; without any, the answer's citations stand for its last sentence and for all of it alike.
-    sentences = [(s, [n - 1 if n - 1 in known else -1 for n in texts.markers(s)]) for s in texts.sentences(said)]
+    # Markers count from 1. Without any, the answer's citations stand for each of its sentences.
+    sentences = [(s, [n - 1 for n in texts.markers(s)]) for s in texts.sentences(said)]
     if not any(cited for _, cited in sentences):
         whole = [c["position"] for c in (answer or {}).get("citations") or ()]
         sentences = [(s, whole) for s, _ in sentences]

@@ -138,6 +138,13 @@ def test_citations_are_held_against_what_supports_each_sentence(tmp_path: Path) 
     }  # fmt: skip
 
 
+def test_a_sentence_said_twice_is_one_claim_with_the_citations_of_both(tmp_path: Path) -> None:
+    case = Case("?", "x", "", ["A is 1.", "C is 3."], [("A is 1 [2].", [1]), ("a is 1 [1] [9].", [0, 8])])
+    found, _ = judged(tmp_path, in_turn(verdicts([1])), *CITED, case=case)
+    assert found["citation_support_precision"].value == pytest.approx(1 / 3)
+    assert found["citation_support_completeness"].value == 1.0
+
+
 def test_relevance_is_graded_for_each_delivered_passage_and_reported_as_a_distribution(tmp_path: Path) -> None:
     found, endpoint = judged(tmp_path, in_turn(graded(3), graded(1)), *claim_judge.RELEVANT)
     assert found["context_relevance"].value == pytest.approx((1 + 1 / 3) / 2)
