@@ -258,6 +258,7 @@ def _claims(settings: Settings) -> dict[str, Any]:
     "comparison",
     "chunk_sweep",
     "embedder_ranking",
+    "retriever_comparison",
     "filter_quality",
     "filter_decision",
     "ann_recall",

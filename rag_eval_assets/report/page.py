@@ -22,6 +22,7 @@ from rag_eval_assets.report.facts import Row
 from rag_eval_assets.report.failures import failures
 from rag_eval_assets.report.filters import filters
 from rag_eval_assets.report.parsing import parse_failures, parsing
+from rag_eval_assets.report.retrievers import retrievers
 
 READS: dict[str, tuple[str, ...]] = {
     "system_specs": ("system", "chunking", "retriever", "reranker", "depth", "top_k", "token_budget", "reader"),
@@ -41,6 +42,10 @@ READS: dict[str, tuple[str, ...]] = {
     "embedder_ranking": (
         "chunking", "language", "metric", "k", "retriever", "embedder", "place", "questions", "failed", "mean", "lower", "upper",
         "difference", "difference_lower", "difference_upper", "verdict", "warning",
+    ),
+    "retriever_comparison": (
+        "retriever", "against", "split", "metric", "k", "cutoff", "unit", "measure", "questions", "failed", "missing", "mean",
+        "against_mean", "difference", "lower", "upper", "unjudged", "against_unjudged", "decision", "detail",
     ),
     "filter_quality": ("measure", "scope", "value", "numerator", "denominator", "lower", "upper", "status", "reason"),
     "filter_decision": (
@@ -128,6 +133,7 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "gates": sections.gates(tables),
         "scores": sections.scores(tables, split, pass_metric),
         "sweep": sections.sweep(tables),
+        "retrievers": retrievers(tables),
         "embedders": embedders(tables),
         "filters": filters(tables),
         "index": sections.index(tables),

@@ -177,6 +177,29 @@ def _embedders() -> list[Row]:
     ]  # fmt: skip
 
 
+def _retrievers() -> dict[str | None, list[Row]]:
+    shared = {
+        "metric": "nDCG",
+        "k": 10,
+        "cutoff": "rank",
+        "unit": "document",
+        "measure": "nDCG@10",
+        "questions": 38,
+        "failed": 0,
+        "missing": 0,
+    }
+    return {
+        "recursive-512-o64": [
+            make_row("retriever_comparison", **shared, retriever="hybrid", against="", split="release", mean=0.83, decision=""),
+            make_row("retriever_comparison", **shared, retriever="hybrid", against="bm25", split="release", mean=0.83, against_mean=0.75,
+                     difference=0.08, lower=0.02, upper=0.14, unjudged=0.81, against_unjudged=0.84, decision="keep"),
+            make_row("retriever_comparison", **shared, retriever="hybrid", against="dense", split="release", mean=0.83, against_mean=0.86,
+                     difference=-0.03, lower=-0.09, upper=0.03, unjudged=0.81, against_unjudged=0.8, decision="undecided",
+                     detail="this fusion is below one of its lanes"),
+        ]
+    }  # fmt: skip
+
+
 def _filter_quality() -> list[Row]:
     plan = [("false_exclusion", "all", 2, 90), ("false_exclusion", "split=release", 1, 60), ("false_exclusion", "document=legal/a<b>.md", 2, 3),
             ("predicate_precision", "all", 37, 40), ("predicate_recall", "all", 37, 41), ("errors_hiding_gold", "all", 2, 7)]  # fmt: skip
@@ -487,7 +510,7 @@ def make_sample() -> Tables:
     }  # fmt: skip
     return {
         "system_specs": specs, "system_summary": _summaries(), "gate_results": {None: _gates()}, "chunk_sweep": {None: _sweep()},
-        "embedder_ranking": {None: _embedders()}, "filter_quality": {None: _filter_quality()},
+        "retriever_comparison": _retrievers(), "embedder_ranking": {None: _embedders()}, "filter_quality": {None: _filter_quality()},
         "filter_decision": {"structural-256": _filter_decision()}, "ann_recall": _ann(), "parse_quality": _parse_quality(), "comparison": _comparison(), "golden_coverage": {None: _coverage()},
         "dedup_quality": {None: _dedup()}, "cleaning_quality": {None: _cleaning()},
         "judge_audit": {None: [make_row("judge_audit", judge="none", measure="accuracy", status="not_applicable", reason="no_judge")]},

@@ -183,6 +183,19 @@ def test_the_page_needs_only_the_columns_it_says_it_reads(undrawn: None, sample:
     assert page.render(least, name="test") == page.render(sample, name="test")
 
 
+def test_the_page_sets_a_retriever_against_each_one_it_is_built_on(html: str) -> None:
+    section = html[html.index('<section id="retrievers"') : html.index('<section id="embedders"')]
+    rows = re.findall(r"<tr>.*?</tr>", section)[1:]
+    told = [re.sub(r"<[^>]+>", " ", row) for row in rows]
+    assert len(told) == 2  # the row of a retriever by itself decides nothing
+    assert "bm25" in told[0]
+    assert "keep" in told[0]
+    assert "+8.0" in told[0]
+    assert "dense" in told[1]
+    assert "undecided" in told[1]
+    assert "this fusion is below one of its lanes" in told[1]
+
+
 def test_the_page_tells_what_filters_hide_and_whether_they_may_be_hard(html: str) -> None:
     page_words = Markup(html).words
     assert "legal/a<b>.md (2 of 3)" in page_words
