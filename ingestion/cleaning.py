@@ -444,12 +444,13 @@ def clean_document(
     Under the policy `mask` every text of the row is masked before spans are computed; `pii` always refers to the text
     before masking. Under `drop_document` a document with personal data keeps neither text nor elements and is
     `not_applicable`, reason `personal_data`. A document that did not parse is `failed` with the parser's own reason (else
-    `parse_failed`), one that has no text left is `failed`, reason `no_text`.
+    `parse_failed`; `unsupported_media_type` without a parser), one that has no text left is `failed`, reason `no_text`.
     """
     row = _row(source, parser)
     readable = sorted((e for e in elements if e["status"] == "ok"), key=lambda e: e["order"])
     if not readable:
-        failed = elements[0] if elements else {"reason": None, "detail": "the chosen parser left no row"}
+        unread = {"reason": "unsupported_media_type", "detail": f"class {source['doc_class']} has no line in parser_of: choose its parser"}
+        failed = elements[0] if elements else {"reason": None, "detail": "the chosen parser left no row"} if parser else unread
         return row | {"status": "failed", "reason": failed["reason"] or "parse_failed", "detail": failed["detail"]}
 
     findings = _Findings()

@@ -320,8 +320,13 @@ def _tables(predicted: list[str], references: Rows, limits: QualityLimits) -> Ro
             row: dict[str, Any] = {"metric": metric, "value": 0.0, "detail": paired}
             if other is not None:
                 try:
+                    # A parser that tells no head from a body may still have read the table whole.
                     row["value"] = teds(
-                        predicted[other], reference["html"], structure_only=metric == "teds_s", maximum_nodes=limits.table_nodes
+                        predicted[other],
+                        reference["html"],
+                        structure_only=metric == "teds_s",
+                        sections=False,
+                        maximum_nodes=limits.table_nodes,
                     )
                 except TableTooLarge as error:
                     row |= {"value": None, "status": "failed", "reason": "too_large", "detail": str(error)}

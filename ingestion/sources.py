@@ -25,6 +25,7 @@ from ingestion.media_types import CSV, DOCX, EML, EPUB, HEAD, HTML, MARKDOWN, PD
 
 SIDECAR_SUFFIX = ".meta.yaml"
 FOLDER_SIDECAR = "folder.meta.yaml"
+_NEAR_SIDECAR = re.compile(r"(?P<owner>.+)\.meta\.(?:yml|json|toml)", re.I)
 IMPORT_NAME = re.compile(r"(?P<owner>.+)\.pages\.(?P<parser>[a-z0-9][a-z0-9_-]*)\.(?:jsonl|md|txt)", re.S)
 """A sidecar with the text that an outside reader took from a file, page by page: `scan.png.pages.mistral.jsonl`."""
 
@@ -212,6 +213,9 @@ def _collect(folder: Path, root: Path, prefix: str, inherited: tuple[Path, ...],
                 walk.problems.append(f"{shown}: stands beside no file {owner!r}; rename it or remove it")
             continue
         if IMPORT_NAME.fullmatch(entry.name):
+            continue
+        if (near := _NEAR_SIDECAR.fullmatch(entry.name)) and (near["owner"] in names or near["owner"] == "folder"):
+            walk.problems.append(f"{shown}: sidecars end in {SIDECAR_SUFFIX}; rename it to {near['owner']}{SIDECAR_SUFFIX}")
             continue
         if problem := _bad_id(name):
             walk.problems.append(f"{shown}: the name {problem}; rename it")

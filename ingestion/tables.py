@@ -29,13 +29,16 @@ class _Node:
     children: list[_Node] = field(default_factory=list)
 
 
-def teds(predicted_html: str, gold_html: str, *, structure_only: bool = False, maximum_nodes: int | None = None) -> float:
+def teds(
+    predicted_html: str, gold_html: str, *, structure_only: bool = False, sections: bool = True, maximum_nodes: int | None = None
+) -> float:
     """TEDS of two HTML tables, 0 to 1: 1 - edit distance / size of the larger tree (Zhong et al. 2020, arXiv:1911.10683).
 
     Cells differ by the normalised Levenshtein distance of their content, character by character, with inline tags as one token
     each; `structure_only` (TEDS-S) ignores content. Both sides are first put in canonical form: th is td, line breaks and the
     indentation around them are layout, rows stand in a tbody (as the HTML standard parses them), attributes other than spans
-    mean nothing. Spaces within a line count as written, as they do in the published figures.
+    mean nothing. Spaces within a line count as written, as they do in the published figures, and so do the sections (thead, tbody,
+    tfoot) that rows stand in; without `sections` all rows stand in one, for sides whose makers have no such notion.
 
     A prediction without a table scores 0. Raises ValueError if the gold has none, TableTooLarge if either tree is over `maximum_nodes`.
     """
@@ -45,6 +48,9 @@ def teds(predicted_html: str, gold_html: str, *, structure_only: bool = False, m
     predicted = read_table(predicted_html)
     if predicted is None:
         return 0.0
+    if not sections:
+        for table in (predicted, gold):
+            _in_one_section(table)
     sizes = [sum(1 for _ in table.iterdescendants()) for table in (predicted, gold)]
     if maximum_nodes is not None and max(sizes) > maximum_nodes:
         raise TableTooLarge(f"{max(sizes)} nodes, over the limit of {maximum_nodes}")
@@ -55,6 +61,15 @@ def teds(predicted_html: str, gold_html: str, *, structure_only: bool = False, m
 
     distance = APTED(*trees, _costs()).compute_edit_distance()
     return max(0.0, 1.0 - float(distance) / max(sizes))
+
+
+def _in_one_section(table: Any) -> None:
+    first, *others = [child for child in table if child.tag in ("thead", "tbody", "tfoot")] or [None]
+    if first is not None:
+        first.tag = "tbody"
+    for section in others:
+        first.extend(list(section))
+        table.remove(section)
 
 
 def _costs() -> Any:

@@ -284,6 +284,7 @@ _table("parsed_documents", "corpus", "an element of a document, or a typed failu
     col("html", string, "Table as HTML.", null=True),
     col("box", pa.list_(f64), "x0, y0, x1, y1 on the page in points, origin top left.", null=True),
     col("doc_class", string, "Document class."),
+    col("stratum", string, "Stratum of the comparison of parsers, from the sidecar.", null=True),
     col("source_sha256", string, "SHA-256 of the file parsed."),
     *CONTENT, DETAIL, SECONDS, WORK_KEY,
 ], "parser")

@@ -106,9 +106,14 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)
     made = [parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes]
     made += parsers.parse_files(parser.kind, mine, bounds, options=_parser_options(parser), on_done=step.progress)
-    rows = [{**row, "work_key": keys[row["doc_id"]]} for document in made for row in document]
+    rows = [{**row, "stratum": None, "work_key": keys[row["doc_id"]]} for document in made for row in document]
     failed = sum(row["status"] == FAILED for row in rows)
-    return Product(join(kept, rows), computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
+    table = join(kept, rows)
+    # Of kept rows too: another stratum reads no file again.
+    stratum = {f["doc_id"]: f["stratum"] for f in files}
+    strata = pa.array([stratum[doc_id] for doc_id in table["doc_id"].to_pylist()], pa.string())
+    table = table.set_column(table.column_names.index("stratum"), table.schema.field("stratum"), strata)
+    return Product(table, computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
 
 
 def _quotations(golden_questions: pa.Table) -> list[tuple[str, str]]:
@@ -123,22 +128,20 @@ def _dpi(settings: Settings, key: str | None) -> int | None:
 
 
 @table_asset(
-    "source_documents",
     "parsed_documents",
     "reference_transcripts",
     "golden_questions",
     kinds=["jiwer"],
-    columns={"source_documents": ("doc_id", "stratum"), "golden_questions": ("question_id", "evidence")},
+    columns={"golden_questions": ("question_id", "evidence")},
     settings=lambda s, p: {"transcripts": s.transcripts.model_dump(), "dpi": _dpi(s, p)},
     libraries=["jiwer", "rapidfuzz", "apted"],
 )
-def parse_quality(
-    step: Step, source_documents: pa.Table, parsed_documents: pa.Table, reference_transcripts: pa.Table, golden_questions: pa.Table
-) -> Product:
+def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts: pa.Table, golden_questions: pa.Table) -> Product:
     """How well one parser reads, by class and stratum: CER, WER, tables, order, length against references, and evidence still locatable."""
-    elements = grouped((e for e in parsed_documents.to_pylist() if e["status"] != NOT_APPLICABLE), "doc_id")
+    parsed = parsed_documents.to_pylist()
+    elements = grouped((e for e in parsed if e["status"] != NOT_APPLICABLE), "doc_id")
     policy, references = step.settings.transcripts.model_dump(), reference_transcripts.to_pylist()
-    strata = {row["doc_id"]: row["stratum"] for row in source_documents.to_pylist() if row["stratum"]}
+    strata = {row["doc_id"]: row["stratum"] for row in parsed if row["stratum"]}
     dpi, quoted = _dpi(step.settings, step.partition), _quotations(golden_questions)
     rows = measure_parser(elements, references, quoted, policy=policy, strata=strata, dpi=dpi)
     shown = {
@@ -172,8 +175,8 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
     for source in files:
         parser = step.settings.parser_of.get(source["doc_class"], "")
         mine = elements.get(parser, {}).get(source["doc_id"], [])
-        source = {k: v for k, v in source.items() if k != "imports"}
-        content = [{k: v for k, v in e.items() if k not in ("seconds", "work_key")} for e in mine]
+        source = {k: v for k, v in source.items() if k not in ("imports", "stratum")}
+        content = [{k: v for k, v in e.items() if k not in ("stratum", "seconds", "work_key")} for e in mine]
         wanted[work_key(step.code, source, content, parser, step.settings.cleaning.model_dump(mode="json"))] = (source, mine, parser)
     kept, todo = step.reuse(wanted)
     keys = {unit[0]["doc_id"]: key for key, unit in wanted.items()}

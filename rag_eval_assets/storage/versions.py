@@ -350,7 +350,8 @@ def code_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
     for part, label in (("modules", "code"), ("settings", "setting"), ("libraries", "library")):
         before, after = old.get(part, {}), new[part]
         for name in sorted(set(before) | set(after)):
-            if before.get(name) == after.get(name):
+            # A footer is JSON: what is a tuple here is a list there.
+            if canonical_json(before.get(name)) == canonical_json(after.get(name)):
                 continue
             if part == "modules":
                 what = "changed" if name in before and name in after else ("is reached now" if name in after else "is reached no more")

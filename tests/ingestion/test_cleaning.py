@@ -167,6 +167,11 @@ class TestFailures:
         assert (row["status"], row["reason"], row["detail"], row["text"]) == ("failed", "encrypted", "needs a password", "")
         assert (row["language"], row["elements"], row["flags"]) == ("und", [], [])
 
+    def test_a_class_without_a_parser_says_so_and_nothing_failed_to_parse(self) -> None:
+        row = clean_document(source(doc_class="epub"), [], "", PLAIN)
+        assert (row["status"], row["reason"]) == ("failed", "unsupported_media_type")
+        assert row["detail"] == "class epub has no line in parser_of: choose its parser"
+
     def test_a_document_without_rows_failed_to_parse(self) -> None:
         assert clean_document(source(), [], "pymupdf", PLAIN)["reason"] == "parse_failed"
 

@@ -20,7 +20,7 @@ from ingestion.parsers import ParseLimits, ParseRequest, ParserInfo, ParserMissi
 from rag_eval_assets.tables import REASONS, TABLES
 
 HOSTILE = Path(__file__).parent / "hostile"
-COLUMNS = set(TABLES["parsed_documents"].columns) - {"work_key"}
+COLUMNS = set(TABLES["parsed_documents"].columns) - {"work_key", "stratum"}
 LIMITS = ParseLimits(workers=2, seconds=30, megabytes=256, source_megabytes=1, pages=10)
 
 Make = Callable[..., ParseRequest]

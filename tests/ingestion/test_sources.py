@@ -320,3 +320,11 @@ def test_an_import_without_its_file_or_with_a_twin_is_a_problem(corpus: Path, na
     put(corpus, name, "text")
     with pytest.raises(CorpusError, match=words):
         scan(corpus)
+
+
+@pytest.mark.parametrize("name", ["a.md.meta.yml", "a.md.meta.json", "folder.meta.yml"])
+def test_a_near_miss_of_a_sidecars_name_is_an_error_and_no_document(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.md").write_text("Text.")
+    (tmp_path / name).write_text("stratum: tables")
+    with pytest.raises(CorpusError, match=rf"{name}: sidecars end in .meta.yaml; rename it to"):
+        scan(tmp_path)

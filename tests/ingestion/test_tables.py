@@ -101,3 +101,12 @@ def test_written_tables_carry_spans_header_and_escaped_text() -> None:
         '<table><thead><tr><td colspan="2">a &lt; b</td></tr></thead><tbody><tr><td rowspan="2">c</td><td>d</td></tr>'
         "<tr><td>e</td></tr></tbody></table>"
     )
+
+
+def test_rows_count_in_whatever_section_they_stand_only_where_sections_are_compared() -> None:
+    bare = "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>"
+    headed = "<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>"
+    assert teds(bare, headed, sections=False) == 1.0
+    assert teds(headed, bare, sections=False) == 1.0
+    # The head is one node of six that the other tree lacks; one row moves out of the tbody by two edits at most.
+    assert teds(bare, headed) < 1.0

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rag_eval_assets.graph import AssetPartition
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.snapshots import save_snapshot
-from rag_eval_assets.storage.sync import SyncReport, sync
+from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
 from rag_eval_assets.storage.versions import SourceTree
 from rag_eval_assets.tables import TABLES
 from tests.integration.conftest import CHANGES
@@ -297,9 +298,7 @@ def test_a_raised_limit_tries_again_what_failed_for_it_and_nothing_else(synced: 
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from rag_eval_assets.graph import AssetPartition
     from rag_eval_assets.storage.parquet import enforce
-    from rag_eval_assets.storage.sync import open_catalogue
     from rag_eval_assets.storage.versions import data_version
 
     catalogue, node = open_catalogue(synced), AssetPartition("parsed_documents", "unstructured")
@@ -330,5 +329,16 @@ def test_an_edited_import_is_read_again_alone(synced: Folder) -> None:
     assert computed(report, "parsed_documents[vlm]") == 1
     assert computed(report, "parsed_documents[unstructured]") == 0
     assert {"source_documents", "parsed_documents[vlm]", "parse_quality[vlm]"} <= ran(report)
-    assert ran(report).isdisjoint({"near_duplicates", "unique_documents", "chunks[whole]", "parse_quality[unstructured]"})
+    assert not ran(report) & {"near_duplicates", "unique_documents", "chunks[whole]", "parse_quality[unstructured]"}
     assert unchanged(report) >= {"parsed_documents[unstructured]", "documents"}
+
+
+def test_a_stratum_moves_the_figures_by_stratum_and_no_file_is_read_again(synced: Folder) -> None:
+    (synced.corpus / "returns.md.meta.yaml").write_text("stratum: multilingual\n")
+    report = again(synced)
+    assert computed(report, "parsed_documents[unstructured]") == 0
+    assert {"source_documents", "parsed_documents[unstructured]", "parse_quality[unstructured]"} <= ran(report)
+    assert not ran(report) & {"near_duplicates", "chunks[whole]", "answers[first]"}
+    assert computed(report, "documents") == 0
+    measured, _ = open_catalogue(synced).read(AssetPartition("parse_quality", "unstructured"))
+    assert {row["stratum"] for row in measured.to_pylist() if row["doc_id"] == "returns.md"} == {"multilingual"}

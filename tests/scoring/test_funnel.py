@@ -28,7 +28,7 @@ from tests.scoring.builders import (
 
 WORDS = "The filter is changed every two years."
 TEXT = f"Care. {WORDS} Call us."
-SPEC = {"system": "s", "retriever": "dense", "depth": 10, "top_k": 2}
+SPEC = {"system": "s", "chunking": "whole", "retriever": "dense", "depth": 10, "top_k": 2}
 
 
 def follow(**changed: Any) -> Row:

@@ -48,6 +48,9 @@ def chunk(ordinal: int = 0, **changes: object) -> dict[str, object]:
         "tokens": 2,
         "section_path": ["Top"],
         "page": None,
+        "parent_start": None,
+        "parent_end": None,
+        "parent_tokens": None,
         "work_key": "k",
     }
     return {**row, **changes}

@@ -147,6 +147,13 @@ def test_differences_name_the_module_the_setting_and_the_library() -> None:
     assert code_differences(old, new) == ["code: m changed", "setting: size 256 -> 512", 'library: faiss-cpu "1.0" -> "1.1"']
 
 
+def test_a_list_read_from_a_footer_is_the_tuple_that_was_written() -> None:
+    old = {"schema": "s", "body": "b", "settings": {"classes": ["pdf"], "k": 1}}
+    assert code_differences(old, {**old, "modules": {}, "libraries": {}, "settings": {"classes": ("pdf",), "k": 2}}) == [
+        "setting: k 1 -> 2"
+    ]
+
+
 def test_a_parameter_that_is_named_like_another_asset_does_not_pull_in_its_code() -> None:
     text = "from ingestion import cleaning\n\ndef documents(step):\n    return cleaning\n\ndef unique(step, documents):\n    return documents\n"
     _, reached = tree(rag_eval_assets__assets__x=text).function("rag_eval_assets.assets.x", "unique")
