@@ -21,9 +21,12 @@ from rag_eval_assets.tables import OK
 def golden_questions(step: Step) -> Product:
     """The golden set: questions with reference answers, evidence, splits, slices, entitlement and filters."""
     documents = scan_corpus(step)
-    rows = golden.read_golden(step.folder.golden, {row["doc_id"] for row in documents}, filters.filter_fields(documents))
+    fields = filters.filter_fields(documents)
+    rows = golden.read_golden(step.folder.golden, {row["doc_id"] for row in documents}, fields)
     known = golden.slice_names(rows)
     unknown = [(("slices",), f"no question has {s!r}; known: {', '.join(known)}") for s in step.settings.slices if s not in known]
+    told = f"known: {', '.join(sorted(fields))}"
+    unknown += [(("filters",), f"no document has {f!r}; {told}") for f in step.settings.filters if f not in fields]
     if unknown:
         raise step.folder.settings_error(unknown)
     return Product(rows)

@@ -257,6 +257,12 @@ def test_a_slice_is_a_field_of_the_questions_or_one_of_their_own(synced: Folder)
     assert re.search(r"evaluation\.yaml:\d+: slices: no question has 'langauge'; known: answerable, .*, region$", said.strip())
 
 
+def test_a_field_that_dedup_must_not_merge_across_is_one_that_documents_have(synced: Folder) -> None:
+    write_settings(synced.path, {**CHANGES, "filters": ["locale", "topci"]})
+    said = rag_eval(synced, "sync", code=2)
+    assert re.search(r"evaluation\.yaml:\d+: filters: no document has 'topci'; known: .*locale", said.strip())
+
+
 def test_a_filter_on_a_field_that_no_document_has_stops_before_anything_runs(synced: Folder) -> None:
     write_questions(synced.path, [*QUESTIONS[1:], {**QUESTIONS[0], "filter": {"prodct": "kettle"}}])
     said = rag_eval(synced, "sync", code=2)
