@@ -64,11 +64,11 @@ def teds(
 
 
 def _in_one_section(table: Any) -> None:
-    first, *others = [child for child in table if child.tag in ("thead", "tbody", "tfoot")] or [None]
-    if first is not None:
-        first.tag = "tbody"
-    for section in others:
-        first.extend(list(section))
+    sections = [child for child in table if child.tag in ("thead", "tbody", "tfoot")]
+    for section in sections[:1]:
+        section.tag = "tbody"
+    for section in sections[1:]:
+        sections[0].extend(list(section))
         table.remove(section)
 
 

@@ -318,7 +318,7 @@ RANKED = ("question_id", "retriever", "rank", "chunk_id", "doc_id", "start", "en
     "filter_exclusion",
     "golden_questions",
     "golden_evidence",
-    kinds=["pytrec_eval"],
+    kinds=["numpy"],
     columns={"retrieval_runs": RANKED, "unfiltered_runs": RANKED},
     settings=lambda s, p: {
         "limits": s.filter_decision.model_dump(),
@@ -326,7 +326,7 @@ RANKED = ("question_id", "retriever", "rank", "chunk_id", "doc_id", "start", "en
         "used": any(system.chunking == p for system in s.systems.values()),
         "depth": s.scoring.depth,
     },
-    libraries=["numpy", "scipy", "pytrec-eval-terrier"],
+    libraries=["numpy", "scipy"],
 )
 def filter_decision(
     step: Step,
