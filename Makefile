@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA ?= data
 KILLS ?= 50
+REPLY_KILLS ?= 20
 FUZZ ?= 500
 
 export DAGSTER_DISABLE_TELEMETRY = yes
@@ -28,7 +29,7 @@ browser: $(READY)
 	$(BIN)/python -m pytest tests/integration/test_ui.py -m browser -n 0
 
 torture: $(READY)
-	HYPOTHESIS_PROFILE=search RAG_EVAL_KILLS=$(KILLS) RAG_EVAL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m "torture or hypothesis" -s --timeout 7200 --override-ini addopts="--strict-markers --import-mode=importlib"
+	HYPOTHESIS_PROFILE=search RAG_EVAL_KILLS=$(KILLS) RAG_EVAL_REPLY_KILLS=$(REPLY_KILLS) RAG_EVAL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m "torture or hypothesis" -s --timeout 7200 --override-ini addopts="--strict-markers --import-mode=importlib"
 
 bench: $(READY)
 	$(BIN)/python -m tests.benchmarks

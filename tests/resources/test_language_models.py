@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -302,9 +301,10 @@ assert all(f.reason is None for f in found)
 
 
 def killed(tmp_path: Path, kills: int) -> None:
+    """Kill -9 at random moments of a run of 60 paid calls: after a random number of calls, and up to two replies' time later."""
     draw = random.Random(20261130)
     with recorded_endpoint(in_turn(Play("yes", wait=0.02))) as endpoint:
-        hits = 0
+        at_work = in_flight = 0
         for number in range(kills):
             path = tmp_path / f"responses-{number}.sqlite"
             endpoint.replied.clear()
@@ -313,28 +313,40 @@ def killed(tmp_path: Path, kills: int) -> None:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            time.sleep(draw.uniform(0, 1.0))
+            moment, later = draw.randrange(60), draw.uniform(0, 0.04)
+            while len(endpoint.asked) < moment and process.poll() is None:
+                time.sleep(0.001)
+            time.sleep(later)
             process.send_signal(signal.SIGKILL)
-            hits += process.wait() == -signal.SIGKILL
+            ended = process.wait()
             while endpoint.at_once:
                 time.sleep(0.01)
             store = ResponseStore(path)
             own = LanguageModel(ChatModel("recorded", endpoint.url, concurrency=4), store)
             requests = [asking(str(n)) for n in range(60)]
-            kept = set(store.get_many([own.key(r) for r in requests]))
+            keys = {own.key(r) for r in requests}
+            kept = set(store.get_many(sorted(keys)))
             lost = {call.key for call in store.possibly_paid()}
-            first = Counter(own.key(asking(endpoint.text_of(body))) for body in endpoint.asked)
-            # Every call the endpoint saw is a reply that is kept, or is listed as possibly paid.
+            first = [own.key(asking(endpoint.text_of(body))) for body in endpoint.asked]
+            # Every call the endpoint saw is a reply that is kept, or is listed as possibly paid; none is both, none was sent twice.
             assert set(first) <= kept | lost
+            assert not kept & lost
+            assert len(first) == len(set(first))
             assert len(lost) <= 4
+            at_work += ended == -signal.SIGKILL and len(kept) < 60
+            in_flight += len(lost)
             endpoint.asked.clear()
-            assert all(f.reason is None for f in own.ask_many(requests))
+            found = own.ask_many(requests)
+            # Every row is accounted for: one reply each, those of the killed run read back, the others asked for once.
+            assert [f.reply.text for f in found if f.reply] == ["yes"] * 60
+            assert {own.key(r) for r, f in zip(requests, found, strict=True) if f.reused} == kept
             second = [own.key(asking(endpoint.text_of(body))) for body in endpoint.asked]
-            assert sorted(second) == sorted({own.key(r) for r in requests} - kept), "a received reply was paid again"
+            assert sorted(second) == sorted(keys - kept), "a received reply was paid again"
+            assert len(store) == 60
             assert {call.key for call in store.possibly_paid()} == lost
             store.close()
-    print(f"{hits} of {kills} kills hit a run at work")
-    assert hits > 0
+    print(f"{at_work} of {kills} kills hit a run at work; {in_flight} calls were in flight, and every one is listed as possibly paid")
+    assert at_work > 0
 
 
 def test_after_a_kill_no_received_reply_is_paid_again_and_calls_in_flight_are_listed(tmp_path: Path) -> None:
