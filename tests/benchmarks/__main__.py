@@ -16,6 +16,7 @@ from tests.benchmarks import (
     edit_one_file,
     embedding_speed,
     icdar_parsers,
+    late_sweep,
     metrics_speed,
     minhash_speed,
     no_change,
@@ -38,6 +39,7 @@ def main() -> None:
         "bm25_speed": lambda scratch: bm25_speed.measure(chosen.searched),
         "metrics_speed": lambda scratch: metrics_speed.measure(scratch, chosen.questions),
         "embedding_speed": lambda scratch: embedding_speed.measure(chosen.embedded),
+        "late_sweep": lambda scratch: late_sweep.measure(scratch, chosen.swept),
         "statistics_speed": lambda scratch: statistics_speed.measure(),
         "responses_speed": lambda scratch: responses_speed.measure(scratch, chosen.responses),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
@@ -62,6 +64,7 @@ def main() -> None:
     parser.add_argument("--searched", type=int, default=5_000, help="documents of bm25_speed")
     parser.add_argument("--questions", type=int, default=10_000, help="questions of metrics_speed")
     parser.add_argument("--embedded", type=int, default=200, help="texts of embedding_speed")
+    parser.add_argument("--swept", type=int, default=10, help="documents of 2,000 words of late_sweep")
     parser.add_argument("--responses", type=int, default=10_000, help="replies of responses_speed")
     chosen = parser.parse_args()
     for name in [chosen.name] if chosen.name else benchmarks:

@@ -27,10 +27,10 @@ WORDS = 4_000
 """Words of a document."""
 
 
-def prose(number: int) -> str:
+def prose(number: int, words: int = WORDS) -> str:
     """A document, the same for the same number."""
     chance = np.random.default_rng([SEED, number])
-    body, parts, at = sentences(number, WORDS), [], 0
+    body, parts, at = sentences(number, words), [], 0
     while at < len(body):
         if chance.random() < 0.15:
             parts.append(" ".join(body[at].rstrip(".").split()[:5]))

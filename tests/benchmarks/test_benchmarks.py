@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import dedup_memory, edit_one_file, minhash_speed, no_change, parsing, responses_speed, statistics_speed
+from tests.benchmarks import dedup_memory, edit_one_file, late_sweep, minhash_speed, no_change, parsing, responses_speed, statistics_speed
+from tests.benchmarks.chunking_speed import GRID
 
 pytestmark = pytest.mark.torture
 
@@ -54,3 +55,14 @@ def test_every_metric_is_summarised_and_compared_in_every_slice() -> None:
 
 def test_replies_read_back_are_those_that_were_kept(tmp_path: Path) -> None:
     assert responses_speed.measure(tmp_path, 50).rows == 50  # raises where one is not
+
+
+def test_a_late_sweep_sends_each_document_through_the_model_once(tmp_path: Path) -> None:
+    result = late_sweep.measure(tmp_path, 2, words=500)
+    windows, *later = result.windows_by_chunking
+    assert result.passes[late_sweep.LATE] == windows
+    assert later == [0] * (len(GRID) - 1)
+    # Windows of 510 tokens every 384: one and as many more as the rest needs.
+    assert windows <= 2 + result.tokens // late_sweep.STRIDE
+    assert result.passes[late_sweep.SHIPPED] == result.passes[late_sweep.WHOLE] <= result.chunks
+    assert result.tokens < result.positions[late_sweep.LATE] < result.positions[late_sweep.SHIPPED] / 4
