@@ -16,7 +16,7 @@ from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
 from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
-from rag_eval_assets.scoring import costs, funnel, gates
+from rag_eval_assets.scoring import corrected, costs, funnel, gates
 from rag_eval_assets.scoring import diagnosis as diagnosing
 from rag_eval_assets.scoring import slices as slicing
 from rag_eval_assets.scoring import summary as summarising
@@ -199,6 +199,18 @@ def identities(
         "aggregation": comparing.AGGREGATION,
         "spec": {k: v for k, v in spec.items() if not k.endswith("_sha256")} | treatments(settings, spec["system"]),
     }
+
+
+@table_asset(
+    "system_scores",
+    "judge_audit",
+    kinds=["python"],
+    columns={"system_scores": ("metric", "split", "value", "status"), "judge_audit": ("judge", "metric", "measure", "value", "labels")},
+)
+def corrected_rates(step: Step, system_scores: pa.Table, judge_audit: pa.Table) -> Product:
+    """What each judge approves of this system, corrected for the errors that its audit found, with an interval."""
+    judged = system_scores.filter(pc.match_substring(system_scores["metric"], "@"))
+    return Product(corrected.corrected_rates(judged.to_pylist(), judge_audit.to_pylist()))
 
 
 @table_asset("answers", kinds=["python"], columns={"answers": ("split", "status", *MEASURES)})

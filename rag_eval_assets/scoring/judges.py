@@ -1,13 +1,15 @@
 """Judges against human labels: how often they agree, in which direction they err, how steady they are, and whether a gate may believe them.
 
-What belongs here: comparing verdicts with labels. What does not: asking (`judging`), prompts (`ragas_metrics`, `claim_judge`) and the
-scores of a system.
+What belongs here: comparing verdicts with labels. What does not: asking (`judging`), prompts (`ragas_metrics`, `claim_judge`), the
+scores of a system, and what its rate is once a judge's errors are taken out (`corrected`).
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, pvariance
 from typing import Any
 
@@ -23,8 +25,11 @@ MEASURES = (
     "kappa",
     "false_approval_rate",
     "false_rejection_rate",
+    "sensitivity",
+    "specificity",
     "verdict_flip_rate",
     "score_variance",
+    "order_flip_rate",
     "length_effect",
     "cost",
 )
@@ -40,6 +45,9 @@ MINIMUM_ACCURACY = 0.8
 
 APPROVED = 0.5
 """Score from which a judge approves an answer."""
+
+NAMED = 20
+"""Labels that a list of disagreements names at most."""
 
 _YES = frozenset({"yes", "true", "1", "supported", "correct", "pass"})
 _NO = frozenset({"no", "false", "0", "unsupported", "incorrect", "fail"})
@@ -62,10 +70,12 @@ def judge_audit(
 
     A label says whether its `answer` is supported by its `quotation` (value yes or no; labels with another value are left out). The judge's
     verdict is its faithfulness, approved from .5. A judgment that failed counts as a rejection of what people approved and as an
-    approval of what they rejected: silence earns no credit. With `repeats` over 1 every label is judged as often, and verdict_flip_rate is
-    the share of labels whose verdicts differ, score_variance the mean variance of a label's scores. length_effect is Spearman's correlation
-    of an answer's length with verdict minus label, over 0 where length is rewarded. cost is the sum over all judgments. Without judges
-    there is one row, judge "none", reason no_judge.
+    approval of what they rejected: silence earns no credit; sensitivity and specificity leave it out, because a rate that they
+    correct has no failed judgment in it. With `repeats` over 1 every label is judged as often, and verdict_flip_rate is the share of labels
+    whose verdicts differ, score_variance the mean variance of a label's scores. order_flip_rate is the share whose verdict changes with
+    the place of the quotation, before or behind the next label's. length_effect is Spearman's correlation of an answer's length with
+    verdict minus label, over 0 where length is rewarded. cost is the sum over all requests. Without judges there is one row, judge
+    "none", reason no_judge.
     """
     if not judges:
         return [_row("none", "none", "accuracy", 0, False, reason="no_judge")]
@@ -76,63 +86,124 @@ def judge_audit(
             if not usable:
                 rows += [_row(name, metric, m, 0, False, reason="no_labels") for m in MEASURES]
                 continue
-            costs: list[float | None] = []
-            rounds = [judge_all(open_judge(name), [_work(metric, r, n, costs) for r in usable]) for n in range(judges[name]["repeats"])]
-            rows += _audit(name, metric, usable, rounds, costs)
+            rows += _audit(name, metric, usable, _asked(metric, usable, open_judge(name), judges[name]["repeats"]))
     return rows
 
 
-def _work(metric: str, label: Mapping[str, Any], repeat: int, costs: list[float | None]) -> Callable[[Ask], Awaitable[Outcome]]:
+@dataclass(frozen=True)
+class _Asked:
+    """What a judge said of every label: in each round, and with another quotation behind the label's own or before it."""
+
+    rounds: Sequence[Sequence[Outcome]]
+    orders: Sequence[Sequence[Outcome]]
+    costs: Mapping[Any, float | None]
+
+
+def _asked(metric: str, labels: Sequence[Mapping[str, Any]], opened: Open, repeats: int) -> _Asked:
+    costs: dict[Any, float | None] = {}
+    own = [[r["quotation"]] for r in labels]
+    rounds = [_round(opened, metric, labels, own, n, costs) for n in range(repeats)]
+    others = [_another(labels, at) for at in range(len(labels))]
+    beside = [(mine, other) for mine, other in zip(own, others, strict=True) if other is not None]
+    if len(beside) < len(own):  # every quotation is the same text: there is no order
+        return _Asked(rounds, [], costs)
+    orders = [[[*mine, other] for mine, other in beside], [[other, *mine] for mine, other in beside]]
+    return _Asked(rounds, [_round(opened, metric, labels, texts, 0, costs) for texts in orders], costs)
+
+
+def _another(labels: Sequence[Mapping[str, Any]], at: int) -> str | None:
+    """The quotation of the next label that has another one."""
+    following = [labels[(at + step) % len(labels)]["quotation"] for step in range(1, len(labels))]
+    return next((text for text in following if text != labels[at]["quotation"]), None)
+
+
+def _round(
+    opened: Open,
+    metric: str,
+    labels: Sequence[Mapping[str, Any]],
+    contexts: Sequence[Sequence[str]],
+    repeat: int,
+    costs: dict[Any, float | None],
+) -> list[Outcome]:
+    return judge_all(opened, [_work(metric, r, texts, repeat, costs) for r, texts in zip(labels, contexts, strict=True)])
+
+
+def _work(
+    metric: str, label: Mapping[str, Any], contexts: Sequence[str], repeat: int, costs: dict[Any, float | None]
+) -> Callable[[Ask], Awaitable[Outcome]]:
     async def work(ask: Ask) -> Outcome:
         async def counted(prompt: Prompt) -> Judgment:
             found = await ask(prompt)
-            costs.append(found.cost)
+            # One request is paid once, however many rounds rest on its reply.
+            costs[json.dumps(prompt.messages), prompt.schema, prompt.repeat] = found.cost
             return found
 
+        # The label names its question by id; the judge reads answer and passage, and a question it cannot read must not be empty.
+        question = label["question_id"] or "-"
         if metric == RAGAS:
-            return await ragas_metrics.judge_one(counted, metric, _sample(label), repeat=repeat)
-        case = claim_judge.Case(label["question_id"] or "-", label["answer"], "", [label["quotation"]])
+            sample = {"user_input": question, "response": label["answer"], "retrieved_contexts": list(contexts)}
+            return await ragas_metrics.judge_one(counted, metric, sample, repeat=repeat)
+        case = claim_judge.Case(question, label["answer"], "", list(contexts))
         return (await claim_judge.prepared(case, [metric], threshold=APPROVED, repeat=repeat)(counted))[metric]
 
     return work
 
 
-def _audit(
-    judge: str, metric: str, labels: Sequence[Mapping[str, Any]], rounds: Sequence[Sequence[Outcome]], costs: Sequence[float | None]
-) -> list[dict[str, Any]]:
+def _audit(judge: str, metric: str, labels: Sequence[Mapping[str, Any]], asked: _Asked) -> list[dict[str, Any]]:
     people = [r["value"].strip().lower() in _YES for r in labels]
-    outcomes = rounds[0]
+    outcomes = asked.rounds[0]
     verdicts = [_approves(o) if o.status == SCORED else not human for o, human in zip(outcomes, people, strict=True)]
+    judged = [(human, _approves(o)) for o, human in zip(outcomes, people, strict=True) if o.status == SCORED]
     failed = sum(o.status == FAILED for o in outcomes)
-    pairs = list(zip(people, verdicts, strict=True))
-    agreed, n = sum(p == v for p, v in pairs), len(pairs)
+    agreed, n = sum(p == v for p, v in zip(people, verdicts, strict=True)), len(people)
     rejected, approved = people.count(False), people.count(True)
     accuracy = clopper_pearson(agreed, n)
     passes = n >= MINIMUM_LABELS and accuracy[0] >= MINIMUM_ACCURACY
-    detail = f"{failed} of {n} judgments failed" if failed else None
+    told = f"{failed} of {n} judgments failed" if failed else None
 
-    def row(measure: str, value: float | None, of: int, limits: tuple[float | None, float | None] = (None, None)) -> dict[str, Any]:
+    def row(
+        measure: str, value: float | None, of: int, limits: tuple[float | None, float | None] = (None, None), detail: str | None = None
+    ) -> dict[str, Any]:
+        detail = "; ".join(filter(None, [told, detail])) or None
         return _row(judge, metric, measure, of, passes, value, limits, None if value is not None else "no_labels", detail)
 
-    def rate(measure: str, count: int, of: int) -> dict[str, Any]:
-        return row(measure, count / of, of, clopper_pearson(count, of)) if of else row(measure, None, 0)
+    def rate(measure: str, count: int, of: int, detail: str | None = None) -> dict[str, Any]:
+        return row(measure, count / of, of, clopper_pearson(count, of), detail) if of else row(measure, None, 0)
+
+    def errors(human: bool) -> list[str]:
+        return [r["label_id"] for r, p, v in zip(labels, people, verdicts, strict=True) if p == human and v != human]
+
+    def flips(rounds: Sequence[Sequence[Outcome]]) -> tuple[list[list[float]], int]:
+        """Scores of the labels judged more than once, and how many of them have two verdicts."""
+        scored = [[o.value for o in own if o.value is not None] for own in zip(*rounds, strict=True)]
+        scored = [values for values in scored if len(values) > 1]
+        return scored, sum(len({v >= APPROVED for v in values}) > 1 for values in scored)
 
     chance = (approved * verdicts.count(True) + rejected * verdicts.count(False)) / n**2
-    repeated = [[o.value for o in own if o.value is not None] for own in zip(*rounds, strict=True)]
-    repeated = [values for values in repeated if len(values) > 1]
-    flipped = sum(len({v >= APPROVED for v in values}) > 1 for values in repeated)
-    known = [cost for cost in costs if cost is not None]
+    repeated, flipped = flips(asked.rounds)
+    ordered, turned = flips(asked.orders)
+    right = {human: (sum(p == v == human for p, v in judged), sum(p == human for p, _ in judged)) for human in (True, False)}
+    known = [cost for cost in asked.costs.values() if cost is not None]
     return [
         rate("accuracy", agreed, n),
         # Where every label and verdict is the same, chance agrees as often as the judge: kappa says nothing.
         row("kappa", None if chance == 1 else (agreed / n - chance) / (1 - chance), n),
-        rate("false_approval_rate", sum(v and not p for p, v in pairs), rejected),
-        rate("false_rejection_rate", sum(p and not v for p, v in pairs), approved),
+        rate("false_approval_rate", len(errors(False)), rejected, _named(errors(False))),
+        rate("false_rejection_rate", len(errors(True)), approved, _named(errors(True))),
+        rate("sensitivity", *right[True]),
+        rate("specificity", *right[False]),
         rate("verdict_flip_rate", flipped, len(repeated)),
         row("score_variance", fmean(map(pvariance, repeated)) if repeated else None, len(repeated)),
+        rate("order_flip_rate", turned, len(ordered)),
         row("length_effect", _length_effect(labels, outcomes, people), n - failed),
         row("cost", math.fsum(known) if known else None, n),
     ]
+
+
+def _named(labels: Sequence[str]) -> str | None:
+    """Labels on which judge and people differ, as text."""
+    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+    return f"labels {', '.join(labels[:NAMED])}{more}" if labels else None
 
 
 def _length_effect(labels: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome], people: Sequence[bool]) -> float | None:
@@ -154,11 +225,6 @@ def _approves(outcome: Outcome) -> bool:
 
 def _usable(row: Mapping[str, Any]) -> bool:
     return row["kind"] == "judgment" and bool(row["answer"]) and bool(row["quotation"]) and row["value"].strip().lower() in _YES | _NO
-
-
-def _sample(row: Mapping[str, Any]) -> dict[str, Any]:
-    # The label names its question by id; the judge reads answer and passage, and a question it cannot read must not be empty.
-    return {"user_input": row["question_id"] or "-", "response": row["answer"], "retrieved_contexts": [row["quotation"]]}
 
 
 def _row(

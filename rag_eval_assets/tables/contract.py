@@ -67,6 +67,7 @@ REASONS: dict[str, str] = {
     "made_elsewhere": "the ranking, or a lane of it, was made elsewhere, under a filter of its own",
     "no_embedder": "no embedder is installed or configured",
     "no_judge": "no judge model is configured",
+    "uninformative_judge": "the judge approves what people reject as often as what they approve",
     "not_installed": "an optional library, engine or language is not installed",
     "no_reranker": "no reranker is configured",
     "no_baseline": "no baseline is saved for this system",

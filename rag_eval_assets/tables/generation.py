@@ -97,12 +97,13 @@ GENERATION = (
     table("judge_audit", "generation", "a judge against human labels", ("judge", "metric", "measure"), [
         col("judge", string, "Judge; none where none is configured."),
         col("metric", string, "Metric audited: faithfulness for a judge's ragas metrics, claim_faithfulness for those on claims."),
-        col("measure", string, "accuracy, kappa, false_approval_rate, false_rejection_rate; over repeats "
-            "verdict_flip_rate and score_variance; "
-            "length_effect, Spearman's correlation of an answer's length with verdict minus label; cost of all judgments."),
+        col("measure", string, "accuracy, kappa, false_approval_rate, false_rejection_rate; sensitivity and specificity over the "
+            "labels that were judged; over repeats verdict_flip_rate and score_variance; order_flip_rate, verdicts that change with the "
+            "place of the quotation; length_effect, Spearman's correlation of an answer's length with verdict minus label; cost of all "
+            "requests."),
         col("value", f64, "The measure.", null=True),
         *interval("the value"),
-        col("labels", i32, "Human labels compared."),
+        col("labels", i32, "Human labels compared; of a rate its denominator."),
         col("may_gate", boolean, "Whether the audit allows this judge to gate."),
         *SCORE, DETAIL,
     ]),

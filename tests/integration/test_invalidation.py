@@ -26,6 +26,7 @@ SYSTEM = {
     "diagnosis",
     "system_summary",
     "system_costs",
+    "corrected_rates",
     "comparison",
 }
 CHUNKING = {"chunks", "chunk_embeddings", "chunk_quality", "ann_recall", "retrieval_runs", "retrieval_scores", "retriever_comparison",

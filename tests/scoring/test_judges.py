@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,15 @@ def label(number: int, value: str, words: str = "") -> Row:
     return complete("quality_labels", **own, answer=f"claim {number}{words}", quotation=f"A is {value}, {number}.")
 
 
-def audited(labels: list[Row], tmp_path: Path, verdict: Callable[[str], str], repeats: int = 1, **more: Any) -> dict[str, Row]:
-    """The audit of a judge whose verdict on a passage is played."""
+def audited(
+    labels: list[Row], tmp_path: Path, verdict: Callable[[str], str], repeats: int = 1, extract: bool = False, **more: Any
+) -> dict[str, Row]:
+    """The audit of a judge whose verdict on passages is played; with `extract` the claim is the answer's own line."""
 
     def script(body: dict[str, Any], number: int) -> Play:
         text = body["messages"][-1]["content"]
-        return Play(verdict(text) if "Claims:" in text else CLAIM, usage=(1000, 100))
+        own = json.dumps({"claims": [text.splitlines()[3]], "no_claims": False}) if extract else CLAIM
+        return Play(verdict(text) if "Claims:" in text else own, usage=(1000, 100))
 
     with recorded_endpoint(script) as endpoint:
         opened = asking(judge_model(endpoint, tmp_path, **more))
@@ -49,8 +53,9 @@ def test_a_judge_that_always_approves_is_known_bad(tmp_path: Path) -> None:
     assert found["false_approval_rate"]["value"] == 1
     assert found["false_rejection_rate"]["value"] == 0
     assert not any(r["may_gate"] for r in found.values())
-    # Two calls a label, each of 1,000 tokens at 1 and 100 at 10 a million.
-    assert found["cost"]["value"] == pytest.approx(12 * 0.002)
+    # A label costs the claims of its answer and verdicts on its quotation alone, behind another and before another; each request
+    # 1,000 tokens at 1 and 100 at 10 a million.
+    assert found["cost"]["value"] == pytest.approx(6 * 4 * 0.002)
 
 
 def test_without_a_judge_the_audit_says_so_in_one_row() -> None:
@@ -93,3 +98,42 @@ def test_a_judge_that_rewards_length_has_a_length_effect_of_one(tmp_path: Path) 
         return YES if "A is no, 1." in text else NO
 
     assert audited(labels, tmp_path, verdict)["length_effect"]["value"] == pytest.approx(1.0)
+
+
+def test_disagreements_are_named_and_rates_that_correct_leave_failed_judgments_out(tmp_path: Path) -> None:
+    def verdict(text: str) -> str:
+        if "A is no, 3." in text:
+            return "no JSON"
+        return NO if "A is yes, 0." in text else YES
+
+    found = audited([label(i, "yes" if i < 2 else "no") for i in range(4)], tmp_path, verdict)
+    # Label 0 is rejected wrongly, 2 approved wrongly; 3 failed, which is an error of the judge and no verdict.
+    assert (found["false_approval_rate"]["value"], found["false_approval_rate"]["labels"]) == (1, 2)
+    assert found["false_approval_rate"]["detail"] == "1 of 4 judgments failed; labels l002, l003"
+    assert str(found["false_rejection_rate"]["detail"]).endswith("labels l000")
+    assert (found["sensitivity"]["value"], found["sensitivity"]["labels"]) == (0.5, 2)
+    assert (found["specificity"]["value"], found["specificity"]["labels"]) == (0, 1)
+
+
+@pytest.mark.parametrize(("judge", "flips"), [("first", 1.0), ("all", 0.0)])
+def test_a_judge_that_reads_the_first_passage_alone_changes_its_verdicts_with_their_order(judge: str, flips: float, tmp_path: Path) -> None:
+    def verdict(text: str) -> str:
+        claim = re.search(r"claim (\d)", text)
+        assert claim
+        passages = re.findall(r"A is \w+, (\d)\.", text)
+        read = passages[:1] if judge == "first" else passages
+        return json.dumps(_supported(passages.index(claim[1]) + 1)) if claim[1] in read else NO
+
+    found = audited([label(i, "yes") for i in range(4)], tmp_path, verdict, extract=True)
+    assert found["accuracy"]["value"] == 1
+    assert (found["order_flip_rate"]["value"], found["order_flip_rate"]["labels"]) == (flips, 4)
+    assert found["order_flip_rate"]["upper"] > 0
+
+
+def _supported(text: int) -> dict[str, Any]:
+    return {"supported": [{"claim": 1, "texts": [text], "rationale": "r"}], "unsupported": []}
+
+
+def test_with_one_quotation_there_is_no_order(tmp_path: Path) -> None:
+    found = audited([label(0, "yes")], tmp_path, lambda text: YES)
+    assert (found["order_flip_rate"]["status"], found["order_flip_rate"]["reason"]) == ("not_applicable", "no_labels")
