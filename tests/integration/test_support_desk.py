@@ -1,0 +1,134 @@
+"""Thirteen questions to a support desk of the user's own, from four failures to what a larger context costs and cannot prove.
+
+The counts are worked by hand from tests/support_desk: tokens are words, the desk ranks paragraphs by words shared with the question.
+Nine questions have their paragraph first and within 40 words. `refund` shares no word with its paragraph but one, and six others share
+as much. `printer` and `spill` have theirs second, behind 77 and 26 words, and it is 75 and 105 long: past 40, and past 120 too. Of
+`sprinkler` the desk quotes the sentence before the one that answers, whatever else is delivered.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.scoring.intervals import outward
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
+from tests.integration.test_cli import rag_eval
+
+FIXTURE = Path(__file__).parents[1] / "support_desk"
+FAILED = {"refund", "printer", "spill", "sprinkler"}
+WIDER_AT_120 = {"badge", "forklift", "cooler", "parcel", "alarm", "printer"}
+"""Questions whose first two paragraphs pass 40 words and whose second still fits 120, or whose first alone does."""
+
+
+@pytest.fixture(scope="module")
+def at_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The desk synced once as it is: depth 6, top_k 2, budget 40; saved as baseline `june`."""
+    path = tmp_path_factory.mktemp("desk") / "desk"
+    shutil.copytree(FIXTURE, path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", list(sys.path))
+        sys.modules.pop("own_support_desk", None)
+        assert sync(Folder(path)).failed == {}
+    rag_eval(Folder(path), "baseline", "save", "june", "desk")
+    return path
+
+
+@pytest.fixture
+def desk(at_first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    sys.modules.pop("own_support_desk", None)
+    shutil.copytree(at_first, tmp_path / "desk")
+    return Folder(tmp_path / "desk")
+
+
+def set_to(folder: Folder, **system: Any) -> Folder:
+    path = folder.path / "evaluation.yaml"
+    settings = yaml.safe_load(path.read_text())
+    settings["systems"]["desk"] |= system
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))
+    return Folder(folder.path)
+
+
+def calls(folder: Folder) -> Counter[str]:
+    path = folder.path / "calls.txt"
+    told = Counter(path.read_text().split()) if path.exists() else Counter()
+    path.unlink(missing_ok=True)
+    return told
+
+
+def rows(folder: Folder, name: str) -> list[dict[str, Any]]:
+    return open_catalogue(folder).read(AssetPartition(name, "desk"))[0].to_pylist()
+
+
+def verdicts(folder: Folder) -> dict[str, float]:
+    return {r["question_id"]: r["value"] for r in rows(folder, "system_scores") if r["metric"] == "correct"}
+
+
+def computed(report: SyncReport, name: str) -> int | None:
+    assert report.failed == {}
+    return {str(node): outcome.computed for node, outcome in report.materialized.items()}.get(f"{name}[desk]")
+
+
+def test_four_of_thirteen_fail_and_three_of_them_pass_with_their_gold_context(desk: Folder) -> None:
+    told = calls(desk)
+    assert told["retrieve"] == 13
+    assert {name for name, value in verdicts(desk).items() if value == 0} == FAILED
+    (spec,) = rows(desk, "system_specs")
+    assert (spec["depth"], spec["top_k"], spec["token_budget"]) == (6, 2, 40)
+    diagnosed = rows(desk, "diagnosis")
+    assert {r["question_id"]: r["label"] for r in diagnosed if r["label"] != "none"} == {
+        "refund": "retrieval_miss",
+        "printer": "context_assembly_loss",
+        "spill": "context_assembly_loss",
+        "sprinkler": "generation_failure",
+    }
+    recovered = Counter(r["intervention"] for r in diagnosed if r["recovered"])
+    assert (recovered["gold_context"], recovered["larger_top_k"], recovered["control"]) == (3, 0, 0)
+    # Nine of thirteen: exact limits .3857 and .9091, printed outward.
+    (summary,) = [r for r in rows(desk, "system_summary") if (r["metric"], r["slice"]) == ("correct", "all")]
+    assert (round(summary["lower"], 4), round(summary["upper"], 4)) == (0.3857, 0.9091)
+    assert outward(summary["lower"], summary["upper"]) == "[38.5%, 91.0%]"
+
+
+def test_a_larger_budget_generates_only_where_the_context_changed_and_its_gate_blocks_for_lack_of_evidence(
+    desk: Folder, tmp_path: Path
+) -> None:
+    before, contexts = verdicts(desk), {r["question_id"]: r["context_sha256"] for r in rows(desk, "contexts")}
+    calls(desk)
+    folder = set_to(desk, token_budget=120)
+    report = sync(folder)
+    assert computed(report, "system_retrievals") in (None, 0)
+    assert computed(report, "answers") == 6
+    assert {r["question_id"] for r in rows(folder, "contexts") if r["context_sha256"] != contexts[r["question_id"]]} == WIDER_AT_120
+    assert calls(folder)["retrieve"] == 0
+    assert verdicts(folder) == before
+
+    told = tmp_path / "rows.json"
+    said = rag_eval(folder, "compare", "desk", "june", "--policy", str(folder.path / "policy.yaml"), "--json", str(told), code=3)
+    assert "INSUFFICIENT_EVIDENCE: desk against june" in said
+    assert "changed  token_budget: 40 -> 120" in said
+    declared = [r for r in json.loads(told.read_text())["rows"] if r["role"] == "declared"]
+    assert {r["claim_name"]: (r["difference"], r["paired"], r["decision"]) for r in declared} == {
+        "answers": (0, 13, "INSUFFICIENT_EVIDENCE"),
+        "ranking": (0, 13, "INSUFFICIENT_EVIDENCE"),
+    }
+
+
+def test_a_larger_top_k_within_the_same_budget_recovers_none_and_calls_no_retriever(desk: Folder) -> None:
+    before = verdicts(desk)
+    calls(desk)
+    folder = set_to(desk, top_k=4)
+    report = sync(folder)
+    assert computed(report, "answers") == 2  # of `gate` and `pallet` a third paragraph still fits
+    assert calls(folder)["retrieve"] == 0
+    assert verdicts(folder) == before
