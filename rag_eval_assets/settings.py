@@ -220,6 +220,9 @@ _OWN_FIELDS: dict[str, tuple[str, ...]] = {
     "weighted": ("of", "weights", "normalisation"),
     "convex": ("of", "steps", "normalisation"),
     "rerank": ("of", "reranker", "depth"),
+    "rewrite": ("of", "model", "prompt"),
+    "multi_query": ("of", "model", "prompt", "queries", "rrf_k"),
+    "hyde": ("of", "model", "prompt", "passages"),
 }
 """Settings that only some kinds of retriever have; the others are every kind's."""
 
@@ -227,7 +230,7 @@ _OWN_FIELDS: dict[str, tuple[str, ...]] = {
 class Retriever(Strict):
     """One retriever, run over every chunking: a search, a fusion of searches, or a reranking of either."""
 
-    kind: Literal["bm25", "rm3", "dense", "run_file", "rrf", "weighted", "convex", "rerank"]
+    kind: Literal["bm25", "rm3", "dense", "run_file", "rrf", "weighted", "convex", "rerank", "rewrite", "multi_query", "hyde"]
     k1: float = Field(1.2, ge=0)
     b: float = Field(0.75, ge=0, le=1)
     analyser: Literal["by_language", "english", "dutch", "german", "plain"] = "by_language"
@@ -246,6 +249,10 @@ class Retriever(Strict):
     original_weight: float = Field(0.5, ge=0, le=1, description="Weight of the question's own terms in RM3.")
     reranker: Name | None = Field(None, description="The reranker, by its name under `rerankers`.")
     depth: int = Field(50, ge=1, description="Hits that are reranked.")
+    model: Name | None = Field(None, description="Model of `models` that writes queries.")
+    prompt: str | None = Field(None, description="What the model is told; null for the shipped prompt of the kind.")
+    queries: int = Field(3, ge=1, le=20, description="multi_query: queries written beside the question.")
+    passages: int = Field(1, ge=1, le=20, description="hyde: passages written for the question.")
     path: str | None = Field(None, description="File with rankings made elsewhere, from this folder: TREC run, or .jsonl.")
     chunkings: tuple[str, ...] = Field((), description="Chunkings it runs on; empty for all.")
 
@@ -268,10 +275,10 @@ class Retriever(Strict):
             kinds = [kind for kind, own in _OWN_FIELDS.items() if field in own]
             raise ValueError(f"{field!r} is no setting of kind {self.kind}, but of {', '.join(kinds)}; leave it out")
         own = _OWN_FIELDS[self.kind]
-        most = {"rm3": 1, "rerank": 1}.get(self.kind)
+        most = 1 if self.kind in ("rm3", "rerank") or "model" in own else None
         if "of" in own and (not self.of or len(set(self.of)) != len(self.of) or (most and len(self.of) > most)):
             raise ValueError(f"'of' names {'the one retriever' if most else 'the retrievers, each once,'} that kind {self.kind} builds on")
-        needed = next((field for field in ("reranker", "path") if field in own and getattr(self, field) is None), None)
+        needed = next((field for field in ("reranker", "path", "model") if field in own and getattr(self, field) is None), None)
         if needed:
             raise ValueError(f"kind {self.kind} needs {needed!r}")
         if self.kind == "weighted" and (len(self.weights) != len(self.of) or min(self.weights) < 0 or not any(self.weights)):

@@ -23,10 +23,18 @@ CATEGORIES = (
 )  # fmt: skip
 """Element categories that a parser may give: unstructured's, and Boilerplate and Footnote, which are ours."""
 
-_SEARCHES = ("bm25", "rm3", "dense", "run_file")
+_WRITTEN = ("rewrite", "multi_query", "hyde")
+_SEARCHES = ("bm25", "rm3", "dense", "run_file", *_WRITTEN)
 _FUSIONS = ("rrf", "weighted", "convex")
-LANES = {"rm3": ("bm25",), **dict.fromkeys(_FUSIONS, _SEARCHES), "rerank": (*_SEARCHES, *_FUSIONS)}
+LANES = {
+    "rm3": ("bm25",),
+    **dict.fromkeys(_WRITTEN, ("bm25", "dense")),
+    **dict.fromkeys(_FUSIONS, _SEARCHES),
+    "rerank": (*_SEARCHES, *_FUSIONS),
+}
 """Kinds of retriever that a kind may be built on."""
+
+_NO_MODELS = ("none; add one under models",)
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -86,6 +94,8 @@ def _retriever(retriever: Retriever, settings: Settings, keys: Sequence[str]) ->
             yield ("of",), f"{lane!r} is no retriever of kind {', '.join(kinds)}"
         elif not set(settings.retrievers[lane].chunkings or keys) >= set(retriever.chunkings or keys):
             yield ("chunkings",), f"lane {lane!r} does not run on all of them"
+    if retriever.model is not None:
+        yield from _unknown(("model",), "model", [retriever.model], settings.models or _NO_MODELS)
     if retriever.kind == "rerank":
         yield from _unknown(("reranker",), "reranker", [str(retriever.reranker)], settings.rerankers)
         if retriever.depth > settings.scoring.depth:
@@ -102,8 +112,7 @@ def _system(system: System, settings: Settings, keys: Sequence[str]) -> Iterator
     elif not settings.retrievers[system.retriever].runs_on(system.chunking):
         yield ("retriever",), f"{system.retriever!r} does not run on {system.chunking!r}"
     if system.reader.model is not None:
-        known = settings.models or {"none; add one under models": None}
-        yield from _unknown(("reader", "model"), "model", [system.reader.model], known)
+        yield from _unknown(("reader", "model"), "model", [system.reader.model], settings.models or _NO_MODELS)
     if system.depth > settings.scoring.depth:
         yield ("depth",), f"{system.depth} is over scoring.depth {settings.scoring.depth}"
 

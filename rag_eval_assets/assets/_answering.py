@@ -13,11 +13,11 @@ from dataclasses import asdict
 from typing import Any
 
 from rag_eval_assets.assets._external import external_answers
+from rag_eval_assets.assets._models import model_limits, open_model
 from rag_eval_assets.generation import chat, readers
 from rag_eval_assets.generation.answer_rows import answer_row, without_reading
 from rag_eval_assets.graph import Progress, Step
-from rag_eval_assets.resources.language_models import ChatModel, LanguageModel, Prices, Request
-from rag_eval_assets.resources.responses import RESPONSES, ResponseStore
+from rag_eval_assets.resources.language_models import LanguageModel, Request
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import canonical_json
 from rag_eval_assets.tables import FAILED
@@ -41,14 +41,7 @@ def builtin_spec(settings: Settings, name: str) -> Row:
 def reader_limits(settings: Settings, system: str | None) -> dict[str, Any]:
     """Limits under which answers may be missing: a changed one is a reason to try again."""
     model = settings.systems[system].reader.model if system else None
-    return {} if model is None else {"limits": settings.models[model].model_dump(include={"spend_limit", "deadline_seconds", "attempts"})}
-
-
-def open_model(step: Step, name: str) -> LanguageModel:
-    """A model of `models` with the folder's response store."""
-    chosen = step.settings.models[name].model_dump()
-    prices = chosen.pop("prices")
-    return LanguageModel(ChatModel(**chosen, prices=Prices(**prices) if prices else None), ResponseStore(step.folder.stores / RESPONSES))
+    return {} if model is None else {"limits": model_limits(settings, [model])[model]}
 
 
 def answer(step: Step, spec: Row, pairs: Pairs, counts: Counter[str] | None = None) -> list[Row]:

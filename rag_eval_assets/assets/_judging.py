@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rag_eval_assets.assets._answering import open_model
+from rag_eval_assets.assets._models import model_limits, open_model
 from rag_eval_assets.assets.embedding import open_embedder
 from rag_eval_assets.graph import Step
 from rag_eval_assets.resources.language_models import LanguageModel, Request
@@ -21,12 +21,8 @@ from rag_eval_assets.settings import Settings
 
 def judge_settings(settings: Settings) -> dict[str, Any]:
     """What judged rows depend on: the judges with their models, and limits under which rows may have failed."""
-    limits = {"spend_limit", "deadline_seconds", "attempts"}
-    used = {judge.model for judge in settings.judges.values()}
-    return {
-        "judges": settings.judge_parameters,
-        **({"judge_limits": {name: settings.models[name].model_dump(include=limits) for name in sorted(used)}} if used else {}),
-    }
+    limits = model_limits(settings, [judge.model for judge in settings.judges.values()])
+    return {"judges": settings.judge_parameters, **({"judge_limits": limits} if limits else {})}
 
 
 def open_judge(step: Step, name: str) -> tuple[LanguageModel, Open]:

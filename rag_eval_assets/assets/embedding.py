@@ -79,13 +79,13 @@ def vectors(step: Step, name: str) -> SqliteStore:
     return SqliteStore(step.folder.stores / f"vectors-{chosen.kind}-{_code(chosen.kind, chosen.pooling)[:8]}.sqlite")
 
 
-def query_embedding(step: Step) -> Callable[[str, Sequence[str]], np.ndarray | None]:
-    """Gives unit vectors of questions by an embedder's name, None where it is not there. Each embedder is opened once."""
+def text_embedding(step: Step, *, query: bool) -> Callable[[str, Sequence[str]], np.ndarray | None]:
+    """Gives unit vectors of questions, or of passages, by an embedder's name; None where it is not there. Each is opened once."""
     opened = cache(lambda name: open_embedder(step, name))
 
     def embed(name: str, texts: Sequence[str]) -> np.ndarray | None:
         embedder = opened(name)
-        return embed_texts(texts, embedder, vectors(step, name), query=True) if embedder else None
+        return embed_texts(texts, embedder, vectors(step, name), query=query) if embedder else None
 
     return embed
 

@@ -17,8 +17,8 @@ from rag_eval_assets.assets.embedding import (
     embedder_facts,
     embedder_is_there,
     embedders_in_use,
-    query_embedding,
     shaped_by,
+    text_embedding,
     uncut,
     vector_rows,
 )
@@ -135,7 +135,7 @@ def ann_recall(
         if e["eligible"] and e["kept_doc_id"] is not None:
             grades = qrels.setdefault(position[e["question_id"]], {})
             grades[e["kept_doc_id"]] = max(e["grade"], grades.get(e["kept_doc_id"], 0))
-    embed_queries = query_embedding(step)
+    embed_queries = text_embedding(step, query=True)
     for name in embedders_in_use(step.settings, step.partition):
         mine = chunk_embeddings.filter(pc.and_(pc.equal(chunk_embeddings["embedder"], name), pc.equal(chunk_embeddings["status"], OK)))
         queries = embed_queries(name, [q["text"] for q in questions]) if mine.num_rows else None

@@ -6,6 +6,7 @@ What belongs here: which (question, retriever) pairs are expected and what a ran
 
 from __future__ import annotations
 
+import importlib
 import json
 import unicodedata
 from collections.abc import Mapping
@@ -14,9 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_eval_assets.assets._models import model_limits
 from rag_eval_assets.assets._rows import with_column
 from rag_eval_assets.assets.corpus import scan_corpus
-from rag_eval_assets.assets.embedding import embedder_facts, embedder_is_there, embedders_in_use, embedders_of, query_embedding, uncut
+from rag_eval_assets.assets.embedding import embedder_facts, embedder_is_there, embedders_in_use, embedders_of, text_embedding, uncut
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import embedders as embedder_pictures
@@ -25,6 +27,7 @@ from rag_eval_assets.resources.rerankers import load_reranker
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import filters, runs, soft_filter
 from rag_eval_assets.retrieval.ordering import NoRanking
+from rag_eval_assets.retrieval.queries import PROMPTS, Written
 from rag_eval_assets.run_files import read_runs
 from rag_eval_assets.scoring import embedder_ranking as ranked
 from rag_eval_assets.scoring import filter_decision as decided
@@ -79,6 +82,9 @@ def retrievers_of(settings: Settings, chunking: str | None) -> dict[str, dict[st
             found[name] = retriever.parameters
             if retriever.kind == "convex":
                 found[name]["tune_k"] = settings.sweep.k
+            elif retriever.model is not None:
+                found[name]["endpoint"] = settings.models[retriever.model].identity
+                found[name]["prompt"] = retriever.prompt or PROMPTS[retriever.kind]
             elif retriever.reranker is not None:
                 found[name]["reranker"] = {"name": retriever.reranker, **settings.rerankers[retriever.reranker].model_dump()}
     return found
@@ -103,7 +109,21 @@ def _runs_settings(settings: Settings, chunking: str | None) -> dict[str, Any]:
         "there": {name: embedder_is_there(settings, name) for name in names},
         "depth": settings.scoring.depth,
         "every_split": any(system.chunking == chunking for system in settings.systems.values()),
+        "limits": model_limits(settings, _writers(settings, chunking)),
     }
+
+
+def _writers(settings: Settings, chunking: str | None) -> list[str]:
+    """Models that write queries for retrievers of a chunking."""
+    return [r.model for r in settings.retrievers.values() if r.model is not None and (chunking is None or r.runs_on(chunking))]
+
+
+WRITING = "rag_eval_assets.assets._writing"
+"""The module that has queries written, named so that it is loaded, and rows depend on it, where a retriever wants it."""
+
+
+def _runs_modules(settings: Settings, chunking: str | None) -> list[str]:
+    return [WRITING] if chunking and _writers(settings, chunking) else []
 
 
 def _runs_libraries(settings: Settings, _: str | None) -> list[str]:
@@ -125,6 +145,7 @@ def _runs_libraries(settings: Settings, _: str | None) -> list[str]:
     },
     settings=_runs_settings,
     libraries=_runs_libraries,
+    modules=_runs_modules,
     pool="retrieve",
 )
 def retrieval_runs(
@@ -157,6 +178,7 @@ def retrieval_runs(
     },
     settings=_runs_settings,
     libraries=_runs_libraries,
+    modules=_runs_modules,
     pool="retrieve",
 )
 def unfiltered_runs(
@@ -218,7 +240,10 @@ def _ranked(
 
     wanted = {work_key(step.code, made_of(name, q), chosen["depth"], asked[q]): (name, q) for name in specs for q in asked}
     kept, todo = step.reuse(wanted)
+    kept, again = _without_failed_lanes(kept)
+    todo += again
     keys = {unit: key for key, unit in wanted.items()}
+    written, counts = _written(step, specs, asked, todo)
     made = runs.run_retrievers(
         [runs.RetrieverSpec(name, p["kind"], p) for name, p in specs.items()],
         questions,
@@ -228,7 +253,9 @@ def _ranked(
         todo={name: [q for n, q in todo if n == name] for name in specs},
         known=kept,
         depth=chosen["depth"],
-        embed_queries=query_embedding(step),
+        embed_queries=text_embedding(step, query=True),
+        embed_passages=text_embedding(step, query=False),
+        written=written,
         threads=step.settings.limits.threads,
         terms=_terms(step),
         imported=imported,
@@ -238,7 +265,31 @@ def _ranked(
         on_done=step.progress,
     )
     units = zip(made["retriever"].to_pylist(), made["question_id"].to_pylist(), strict=True)
-    return Product(pa.concat_tables([kept, with_column(made, "work_key", [keys[u] for u in units], kept.schema)]), computed=len(todo))
+    table = pa.concat_tables([kept, with_column(made, "work_key", [keys[u] for u in units], kept.schema)])
+    return Product(table, computed=len(todo), notes={f"replies_{what}": count for what, count in sorted(counts.items())})
+
+
+def _without_failed_lanes(kept: pa.Table) -> tuple[pa.Table, list[tuple[str, str]]]:
+    """Rankings without those whose lane failed, and the pairs of these: the lane is tried again, so they are combined again."""
+    failed = pc.fill_null(pc.equal(kept["reason"], "upstream_failed"), False)
+    again = kept.filter(failed)
+    pairs = zip(again["retriever"].to_pylist(), again["question_id"].to_pylist(), strict=True)
+    return kept.filter(pc.invert(failed)), sorted(set(pairs))
+
+
+def _written(
+    step: Step, specs: Mapping[str, dict[str, Any]], asked: Mapping[str, dict[str, Any]], todo: list[tuple[str, str]]
+) -> tuple[dict[tuple[str, str], Written], Mapping[str, int]]:
+    """What models wrote for the pairs to run, each request through the response store. Where nothing can be searched nothing is asked."""
+    there = _runs_settings(step.settings, step.partition)["there"]
+    lanes = {name: specs[p["of"][0]] for name, p in specs.items() if "model" in p}
+    searched = {name for name, lane in lanes.items() if there.get(lane.get("embedder"), True)}
+    if uncut(step) or not lanes:
+        return {}, {}
+    absent = {(n, q): Written(failure=NoRanking(NOT_APPLICABLE, "no_embedder")) for n, q in todo if n in lanes and n not in searched}
+    texts = {q: row["text"] for q, row in asked.items()}
+    written, counts = importlib.import_module(WRITING).write_queries(step, specs, texts, [unit for unit in todo if unit[0] in searched])
+    return absent | written, counts
 
 
 def _gold(retrievers: Mapping[str, Mapping[str, Any]], questions: list[dict[str, Any]], evidence: pa.Table) -> dict[str, dict[str, int]]:

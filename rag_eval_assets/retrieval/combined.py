@@ -30,6 +30,8 @@ class Reranker(Protocol):
 
 
 LoadReranker = Callable[[str], Reranker | NoRanking]
+Fuse = Callable[[list[list[tuple[str, float]]]], list[tuple[str, float]]]
+"""From rankings of (passage, score), best first, to one."""
 
 
 class Combiner:
@@ -64,7 +66,7 @@ class Combiner:
         if kind == "rerank":
             one = self._reranking(parameters)
         elif kind == "rrf":
-            one = self._fusing(lambda rankings: rrf([[chunk for chunk, _ in ranking] for ranking in rankings], parameters["rrf_k"]))
+            one = self._fusing(by_rank(parameters["rrf_k"]))
         else:
             how = parameters["normalisation"]
             if kind == "convex":
@@ -87,32 +89,13 @@ class Combiner:
         return outcomes, told
 
     # ------------------------------------------------------------------------------------------------------- fusion
-    def _fusing(self, fuse: Callable[[list[list[tuple[str, float]]]], list[tuple[str, float]]]) -> _Combine:
-        def one(question: str, lanes: Sequence[Hits]) -> Outcome:
-            started = time.perf_counter()
-            try:
-                fused = fuse([self._scored(hits) for hits in lanes])[: self.depth]
-            except DuplicateIds as error:
-                return NoRanking(FAILED, "duplicate_ids", str(error))
-            except ValueError as error:
-                return NoRanking(FAILED, "non_finite_score", str(error))
-            best = self.corpus.passages.best([hits.positions for hits in lanes])
-            return Hits(
-                np.array([best[self.corpus.position[chunk]] for chunk, _ in fused], dtype=np.int64),
-                np.array([score for _, score in fused], dtype=np.float32),
-                seconds=time.perf_counter() - started,
-            )
-
-        return one
-
-    def _scored(self, hits: Hits) -> list[tuple[str, float]]:
-        ids, passages = self.corpus.ids, self.corpus.passages.of[hits.positions]
-        return [(ids[at], float(score)) for at, score in zip(passages, hits.scores, strict=True)]
+    def _fusing(self, fuse: Fuse) -> _Combine:
+        return lambda question, lanes: fused(self.corpus, lanes, fuse, self.depth)
 
     def _tuned(self, parameters: Mapping[str, Any], found: Mapping[str, Mapping[str, Outcome]]) -> Tuned:
         whole = {q: [hits for hits in own.values() if isinstance(hits, Hits)] for q, own in found.items()}
         lanes = len(parameters["of"])
-        rankings = {q: [self._scored(hits) for hits in own] for q, own in whole.items() if len(own) == lanes}
+        rankings = {q: [_scored(self.corpus, hits) for hits in own] for q, own in whole.items() if len(own) == lanes}
         named = {chunk for question in rankings.values() for ranking in question for chunk, _ in ranking}
         owners = self.corpus.table["doc_id"]
         unit_of = {chunk: owners[self.corpus.position[chunk]].as_py() for chunk in named}
@@ -180,6 +163,33 @@ class Combiner:
 
 
 _Combine = Callable[[str, Sequence[Hits]], Outcome]
+
+
+def fused(corpus: Corpus, lanes: Sequence[Hits], fuse: Fuse, depth: int) -> Outcome:
+    """One ranking of several over one question's passages, at most `depth` hits, each at the chunk of it that ranks best."""
+    started = time.perf_counter()
+    try:
+        found = fuse([_scored(corpus, hits) for hits in lanes])[:depth]
+    except DuplicateIds as error:
+        return NoRanking(FAILED, "duplicate_ids", str(error))
+    except ValueError as error:
+        return NoRanking(FAILED, "non_finite_score", str(error))
+    best = corpus.passages.best([hits.positions for hits in lanes])
+    return Hits(
+        np.array([best[corpus.position[chunk]] for chunk, _ in found], dtype=np.int64),
+        np.array([score for _, score in found], dtype=np.float32),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def by_rank(k: int) -> Fuse:
+    """Reciprocal rank fusion with its constant."""
+    return lambda rankings: rrf([[chunk for chunk, _ in ranking] for ranking in rankings], k)
+
+
+def _scored(corpus: Corpus, hits: Hits) -> list[tuple[str, float]]:
+    passages = corpus.passages.of[hits.positions]
+    return [(corpus.ids[at], float(score)) for at, score in zip(passages, hits.scores, strict=True)]
 
 
 def _column(rows: Sequence[tuple[int, float]], at: int, kind: Any) -> npt.NDArray[Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_eval_assets.retrieval import queries
 from rag_eval_assets.retrieval.bm25 import Bm25Index, analyse, analyse_known
-from rag_eval_assets.retrieval.combined import TUNED_ON, Combiner, LoadReranker
+from rag_eval_assets.retrieval.combined import TUNED_ON, Combiner, LoadReranker, by_rank, fused
 from rag_eval_assets.retrieval.corpus import Corpus, Row, unique
 from rag_eval_assets.retrieval.dense import ExactIndex, HnswIndex, Vectors, faiss_threads
 from rag_eval_assets.retrieval.expansion import rm3
-from rag_eval_assets.retrieval.ordering import Hits, NoRanking, Outcome
+from rag_eval_assets.retrieval.ordering import Hits, Mask, NoRanking, Outcome
 from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, OK, TABLES
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "SCHEMA", "TUNED_ON", "Imported", "RetrieverSpec", "run_retrievers"]
 
-SEARCHES = ("bm25", "rm3", "dense", "run_file")
+SEARCHES = ("bm25", "rm3", "dense", "run_file", *queries.KINDS)
 FUSIONS = ("rrf", "weighted", "convex")
 KINDS = (*SEARCHES, *FUSIONS, "rerank")
 _TABLE = TABLES["retrieval_runs"].schema
@@ -42,7 +43,7 @@ _CHUNK_COLUMNS = ("chunk_id", "text_sha256", "doc_id", "start", "end", "tokens")
 Imported = Sequence[tuple[str, float | None]]
 """A ranking made elsewhere, best first: chunk or document ids with the scores given."""
 
-EmbedQueries = Callable[[str, list[str]], Vectors | None]
+EmbedTexts = Callable[[str, list[str]], Vectors | None]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class RetrieverSpec:
 
 
 _NO_EMBEDDER = NoRanking(NOT_APPLICABLE, "no_embedder")
+_NOT_WRITTEN = queries.Written(failure=NoRanking(MISSING, "missing_run", "nothing was asked of a model for this question"))
 
 
 def run_retrievers(
@@ -67,8 +69,10 @@ def run_retrievers(
     todo: Mapping[str, Sequence[str]],
     known: pa.Table | None,
     depth: int,
-    embed_queries: EmbedQueries,
+    embed_queries: EmbedTexts,
     threads: int,
+    embed_passages: EmbedTexts | None = None,
+    written: Mapping[tuple[str, str], queries.Written] | None = None,
     terms: ContentStore | None = None,
     imported: Mapping[tuple[str, str], Imported] | None = None,
     gold: Mapping[str, Mapping[str, int]] | None = None,
@@ -83,13 +87,15 @@ def run_retrievers(
     both applied before ranking; a parent stands once for its chunks, at the best of them. Ties: score as float32 descending, then
     chunk id descending. `known` holds rankings made
     before, read where a fusion needs a lane that is not in `todo`. `embed_queries(embedder, texts)` gives unit vectors, or None
-    where the embedder is not there. `threads` bounds the graph searches; matrix products use the threads of NumPy's BLAS. `terms`
+    where the embedder is not there; `embed_passages` the same of passages. `written` holds what a model wrote by (retriever, question).
+    `threads` bounds the graph searches; matrix products use the threads of NumPy's BLAS. `terms`
     keeps the analysed chunks for the next call. `imported` holds the rankings of retrievers of kind run_file by (retriever, question).
     `gold` are grades by document of the questions that a convex fusion may be tuned on; `rerankers(name)` opens a reranker, or says
     why there is none. `unavailable` is the reason why there are no chunks to search, which then every pair has for its own.
 
-    A retriever is a search (bm25, rm3, dense, run_file), a fusion of searches (rrf, weighted, convex), or a reranking of either.
-    `parameters` says on every row what shaped the ranking, tuned weights included.
+    A retriever is a search (bm25, rm3, dense, run_file), a bm25 or dense search by what a model wrote (rewrite in place of the question,
+    multi_query beside it, fused by rank, hyde as passages that expand it or whose vectors join its own), a fusion of searches (rrf,
+    weighted, convex), or a reranking of either. `parameters` says on every row what shaped the ranking, tuned weights included.
 
     A pair without hits has one row of rank 0: ok/empty_ranking where nothing was found, not_applicable/no_embedder where
     vectors are not there, failed with a reason where the question broke, missing/missing_run where a fusion's lane was not run.
@@ -105,7 +111,8 @@ def run_retrievers(
 
     corpus = Corpus(chunks, documents)
     progress = _Progress(sum(map(len, wanted.values())), on_done)
-    lanes = _Lanes(corpus, embeddings, embed_queries, by_id, depth, threads, terms, progress, by_name, imported or {})
+    embeds = (embed_queries, embed_passages or (lambda embedder, texts: None))
+    lanes = _Lanes(corpus, embeddings, *embeds, by_id, depth, threads, terms, progress, by_name, imported or {}, written or {})
     combiner = Combiner(corpus, by_id, known, depth, gold or {}, rerankers, progress.add)
     outcomes: dict[str, dict[str, Outcome]] = {}
     stated: dict[str, str] = {}
@@ -122,7 +129,7 @@ def run_retrievers(
                 outcomes[name], told = combiner.run(spec.kind, spec.parameters, ids, outcomes)
             outcomes[name] = {i: _permitted(outcome, by_id[i], corpus) for i, outcome in outcomes[name].items()}
             stated[name] = json.dumps({**told, "kind": spec.kind}, sort_keys=True, ensure_ascii=False)
-    return _rows(outcomes, by_id, corpus, stated)
+    return _rows(outcomes, by_id, corpus, stated, written or {})
 
 
 def _permitted(outcome: Outcome, question: Row, corpus: Corpus) -> Outcome:
@@ -149,7 +156,8 @@ class _Lanes:
 
     corpus: Corpus
     embeddings: pa.Table | None
-    embed_queries: EmbedQueries
+    embed_queries: EmbedTexts
+    embed_passages: EmbedTexts
     questions: Mapping[str, Row]
     depth: int
     threads: int
@@ -157,38 +165,97 @@ class _Lanes:
     progress: _Progress
     specs: Mapping[str, RetrieverSpec]
     imported: Mapping[tuple[str, str], Imported]
+    written: Mapping[tuple[str, str], queries.Written]
     _terms: dict[str, list[list[str]]] = field(default_factory=dict)
+    _indexes: dict[tuple[str, float, float], Bm25Index] = field(default_factory=dict)
 
     def run(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
-        if spec.kind == "dense":
-            return self._dense(spec, ids)
-        return self._given(spec, ids) if spec.kind == "run_file" else self._lexical(spec, ids)
+        outcomes: dict[str, Outcome] = {}
+        for i, outcome in self._outcomes(spec, ids):
+            outcomes[i] = outcome
+            self.progress.add()
+        return outcomes
 
-    def _lexical(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
+    def _outcomes(self, spec: RetrieverSpec, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
+        if spec.kind == "run_file":  # in the order given; a hit that the question's caller may not read fails the question
+            yield from ((i, self._placed(self.imported.get((spec.name, i)), self.questions[i])) for i in ids)
+        elif spec.kind in queries.KINDS:
+            yield from self._of_written(spec, ids)
+        else:
+            yield from ((ids[at], found) for at, found in self._search(spec, [(i, self.questions[i]["text"]) for i in ids]))
+
+    def _search(self, spec: RetrieverSpec, asked: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Outcome]]:
+        """What a search finds for each (question, text): the number of the pair, and its outcome."""
+        if spec.kind != "dense":
+            yield from enumerate(self._lexical(spec, asked))
+            return
+        vectors = self._text_vectors(self.embed_queries, spec.parameters["embedder"], [text for _, text in asked])
+        yield from self._dense(spec, [(i, vectors[text]) for i, text in asked])
+
+    def _lexical(self, spec: RetrieverSpec, asked: Sequence[tuple[str, str]]) -> Iterator[Hits]:
         base = self.specs[spec.parameters["of"][0]].parameters if spec.kind == "rm3" else spec.parameters
-        analyser = base["analyser"]
+        index = self._index(base["analyser"], base["k1"], base["b"])
+        terms = analyse([text for _, text in asked], [self.questions[i]["language"] for i, _ in asked], base["analyser"])
+        depth = self.corpus.passages.depth(self.depth)
+        for (i, _), query in zip(asked, terms, strict=True):
+            mask = self.corpus.mask(self.questions[i])
+            hits = rm3(index, query, mask, depth, spec.parameters) if spec.kind == "rm3" else index.search(query, mask, depth)
+            yield self.corpus.passages.once(hits, self.depth)
+
+    def _index(self, analyser: str, k1: float, b: float) -> Bm25Index:
         if analyser not in self._terms:
             texts, hashes = (self.corpus.table[name].to_pylist() for name in ("text", "text_sha256"))
             self._terms[analyser] = analyse_known(texts, hashes, self.corpus.languages(), analyser, self.terms)
-        asked = [self.questions[i] for i in ids]
-        queries = analyse([question["text"] for question in asked], [question["language"] for question in asked], analyser)
-        index = Bm25Index(self._terms[analyser], k1=base["k1"], b=base["b"])
-        outcomes: dict[str, Outcome] = {}
-        depth = self.corpus.passages.depth(self.depth)
-        for question, query in zip(asked, queries, strict=True):
-            mask = self.corpus.mask(question)
-            hits = rm3(index, query, mask, depth, spec.parameters) if spec.kind == "rm3" else index.search(query, mask, depth)
-            outcomes[question["question_id"]] = self.corpus.passages.once(hits, self.depth)
-            self.progress.add()
-        return outcomes
+        if (analyser, k1, b) not in self._indexes:
+            self._indexes[analyser, k1, b] = Bm25Index(self._terms[analyser], k1=k1, b=b)
+        return self._indexes[analyser, k1, b]
 
-    def _given(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
-        """Rankings made elsewhere, in the order given; a hit that the question's caller may not read fails the question."""
-        outcomes: dict[str, Outcome] = {}
+    # ---------------------------------------------------------------------------------------------- queries of a model
+    def _of_written(self, spec: RetrieverSpec, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
+        """Rankings by what a model wrote for each question; a question without it fails, and is never searched as it stands."""
+        lane = self.specs[spec.parameters["of"][0]]
+        whole: dict[str, queries.Written] = {}
         for i in ids:
-            outcomes[i] = self._placed(self.imported.get((spec.name, i)), self.questions[i])
-            self.progress.add()
-        return outcomes
+            written = self.written.get((spec.name, i), _NOT_WRITTEN)
+            if written.failure is not None:
+                yield i, written.failure
+            else:
+                whole[i] = written
+        found: dict[str, list[Outcome]] = {i: [] for i in whole}
+        if spec.kind == "hyde" and lane.kind == "dense":
+            asked = self._hypothetical(lane.parameters["embedder"], whole)
+            for at, outcome in self._dense(lane, asked):
+                found[asked[at][0]].append(outcome)
+        else:
+            texts = {i: queries.searched(self.questions[i]["text"], written.queries, spec.kind) for i, written in whole.items()}
+            pairs = [(i, text) for i, own in texts.items() for text in own]
+            for at, outcome in sorted(self._search(lane, pairs), key=lambda numbered: numbered[0]):
+                found[pairs[at][0]].append(outcome)
+        for i, outcomes in found.items():
+            yield i, self._joined(spec, outcomes, whole[i].seconds)
+
+    def _hypothetical(self, embedder: str, written: Mapping[str, queries.Written]) -> list[tuple[str, Vectors | NoRanking]]:
+        """For each question the mean of its vector and those of its passages, embedded as passages, at length 1 (Gao, Ma, Lin, Callan
+        2022, arXiv 2212.10496, equation 8)."""
+        own = self._text_vectors(self.embed_queries, embedder, [self.questions[i]["text"] for i in written])
+        passages = self._text_vectors(self.embed_passages, embedder, [text for w in written.values() for text in w.queries])
+        made: list[tuple[str, Vectors | NoRanking]] = []
+        for i, w in written.items():
+            parts = [own[self.questions[i]["text"]], *(passages[text] for text in w.queries)]
+            made.append((i, next((part for part in parts if isinstance(part, NoRanking)), None) or _mean(parts)))
+        return made
+
+    def _joined(self, spec: RetrieverSpec, found: Sequence[Outcome], seconds: float) -> Outcome:
+        """One outcome of the searches made for a question; one of them that failed fails it."""
+        hits = [outcome for outcome in found if isinstance(outcome, Hits)]
+        broken = next((outcome for outcome in found if isinstance(outcome, NoRanking)), None)
+        if broken is not None:
+            return broken
+        joined = fused(self.corpus, hits, by_rank(spec.parameters["rrf_k"]), self.depth) if spec.kind == "multi_query" else hits[0]
+        if isinstance(joined, NoRanking):
+            return joined
+        searching = sum(outcome.seconds for outcome in hits) + (joined.seconds if joined is not hits[0] else 0.0)
+        return replace(joined, seconds=seconds + searching)
 
     def _placed(self, given: Imported | None, question: Row) -> Outcome:
         if given is None:
@@ -212,37 +279,35 @@ class _Lanes:
         scores = np.array([positions[int(at)] for at in found], dtype=np.float32)
         return self.corpus.passages.once(Hits(found, scores, detail), self.depth)
 
-    def _dense(self, spec: RetrieverSpec, ids: Sequence[str]) -> dict[str, Outcome]:
+    def _dense(self, spec: RetrieverSpec, asked: Sequence[tuple[str, Vectors | NoRanking]]) -> Iterator[tuple[int, Outcome]]:
+        """What a dense search finds for each (question, vector): the number of the pair, and its outcome."""
         embedder = spec.parameters["embedder"]
         stored = _chunk_vectors(self.embeddings, embedder, self.corpus)
-        queries = self._query_vectors(embedder, [self.questions[i]["text"] for i in ids]) if stored is not None else None
-        if stored is None or queries is None:
-            self.progress.add(len(ids))
-            return dict.fromkeys(ids, _NO_EMBEDDER)
+        if stored is None:
+            yield from ((at, _NO_EMBEDDER) for at in range(len(asked)))
+            return
         positions, vectors = stored
-        outcomes: dict[str, Outcome] = {}
-        sound: dict[str, Vectors] = {}
-        for i in ids:
-            query = queries[self.questions[i]["text"]]
+        sound: dict[int, Vectors] = {}
+        for at, (_, query) in enumerate(asked):
             if isinstance(query, NoRanking):
-                outcomes[i] = query
+                yield at, query
             elif not np.isfinite(query).all():
-                outcomes[i] = NoRanking(FAILED, "non_finite_score", f"embedder {embedder}: the question's vector is not finite")
+                yield at, NoRanking(FAILED, "non_finite_score", f"embedder {embedder}: the question's vector is not finite")
             elif len(positions) and len(query) != vectors.shape[1]:
                 raise ValueError(f"embedder {embedder!r}: queries are {len(query)} wide, chunks {vectors.shape[1]}")
             else:
-                sound[i] = query
-        self.progress.add(len(outcomes))
-        for i, hits in self._search(spec, positions, vectors, sound):
-            outcomes[i] = hits
-            self.progress.add()
-        return outcomes
+                sound[at] = query
+        if sound:
+            yield from self._near(spec, positions, vectors, sound, [self.corpus.mask(self.questions[asked[at][0]]) for at in sound])
 
-    def _search(
-        self, spec: RetrieverSpec, positions: npt.NDArray[np.int64], vectors: Vectors, queries: Mapping[str, Vectors]
-    ) -> Iterable[tuple[str, Hits]]:
-        if not queries:
-            return
+    def _near(
+        self,
+        spec: RetrieverSpec,
+        positions: npt.NDArray[np.int64],
+        vectors: Vectors,
+        asked: Mapping[int, Vectors],
+        masks: Sequence[Mask | None],
+    ) -> Iterator[tuple[int, Hits]]:
         without = len(self.corpus.ids) - len(positions)
         note = f"{without} chunks have no vector" if without else None
 
@@ -252,41 +317,45 @@ class _Lanes:
             return self.corpus.passages.once(found, self.depth)
 
         depth = self.corpus.passages.depth(self.depth)
-        masks = (self.corpus.mask(self.questions[i]) for i in queries)
         eligible = [None if mask is None else mask[positions] for mask in masks]
         if spec.parameters["index"] == "hnsw" and len(positions):
             graph = HnswIndex(vectors, m=spec.parameters["m"], ef_construction=spec.parameters["ef_construction"])
-            together: dict[bytes | None, list[str]] = {}
-            masks_of = dict(zip(queries, eligible, strict=True))
-            for i, mask in masks_of.items():
-                together.setdefault(None if mask is None else mask.tobytes(), []).append(i)
-            for ids in together.values():  # one call for all questions of one mask: faiss spreads them over its threads
+            together: dict[bytes | None, list[int]] = {}
+            mask_of = dict(zip(asked, eligible, strict=True))
+            for at, mask in mask_of.items():
+                together.setdefault(None if mask is None else mask.tobytes(), []).append(at)
+            for group in together.values():  # one call for all questions of one mask: faiss spreads them over its threads
                 with faiss_threads(self.threads):
                     found = graph.search(
-                        np.stack([queries[i] for i in ids]), masks_of[ids[0]], depth, ef_search=spec.parameters["ef_search"]
+                        np.stack([asked[at] for at in group]), mask_of[group[0]], depth, ef_search=spec.parameters["ef_search"]
                     )
-                yield from ((i, in_corpus(hits)) for i, hits in zip(ids, found, strict=True))
+                yield from ((at, in_corpus(hits)) for at, hits in zip(group, found, strict=True))
         else:
-            found = ExactIndex(vectors).search(np.stack(list(queries.values())), eligible, depth)
-            for i, hits in zip(queries, found, strict=True):
-                yield i, in_corpus(hits)
+            found = ExactIndex(vectors).search(np.stack(list(asked.values())), eligible, depth)
+            yield from ((at, in_corpus(hits)) for at, hits in zip(asked, found, strict=True))
 
-    def _query_vectors(self, embedder: str, texts: Sequence[str]) -> dict[str, Vectors | NoRanking] | None:
-        """Vector of each distinct text, or why it has none; None where the embedder is not there."""
+    def _text_vectors(self, embed: EmbedTexts, embedder: str, texts: Sequence[str]) -> dict[str, Vectors | NoRanking]:
+        """Vector of each distinct text, or why it has none."""
         distinct = sorted(set(texts))
         try:
-            vectors = self.embed_queries(embedder, distinct)
+            vectors = embed(embedder, distinct) if distinct else np.empty((0, 0), dtype=np.float32)
         except Exception:  # noqa: BLE001
             # One text that breaks the embedder must not cost the others: each is tried alone, and says why it failed.
-            return {text: self._query_vector(embedder, text) for text in distinct}
-        return None if vectors is None else dict(zip(distinct, vectors, strict=True))
+            return {text: self._text_vector(embed, embedder, text) for text in distinct}
+        return dict.fromkeys(distinct, _NO_EMBEDDER) if vectors is None else dict(zip(distinct, vectors, strict=True))
 
-    def _query_vector(self, embedder: str, text: str) -> Vectors | NoRanking:
+    def _text_vector(self, embed: EmbedTexts, embedder: str, text: str) -> Vectors | NoRanking:
         try:
-            vectors = self.embed_queries(embedder, [text])
+            vectors = embed(embedder, [text])
         except Exception as error:  # noqa: BLE001
             return NoRanking(FAILED, "crashed", f"embedder {embedder}: {type(error).__name__}: {error}")
         return _NO_EMBEDDER if vectors is None else vectors[0]
+
+
+def _mean(vectors: Sequence[Any]) -> Vectors:
+    mean = np.mean(vectors, axis=0, dtype=np.float64)
+    unit: Vectors = np.asarray(mean / np.linalg.norm(mean), dtype=np.float32)
+    return unit
 
 
 def _chunk_vectors(embeddings: pa.Table | None, embedder: str, corpus: Corpus) -> tuple[npt.NDArray[np.int64], Vectors] | None:
@@ -322,7 +391,11 @@ def _chunk_vectors(embeddings: pa.Table | None, embedder: str, corpus: Corpus) -
 
 
 def _rows(
-    outcomes: Mapping[str, Mapping[str, Outcome]], questions: Mapping[str, Row], corpus: Corpus, stated: Mapping[str, str]
+    outcomes: Mapping[str, Mapping[str, Outcome]],
+    questions: Mapping[str, Row],
+    corpus: Corpus,
+    stated: Mapping[str, str],
+    written: Mapping[tuple[str, str], queries.Written],
 ) -> pa.Table:
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names if name not in _CHUNK_COLUMNS}
     positions: list[npt.NDArray[np.int64]] = []
@@ -350,6 +423,10 @@ def _rows(
         columns["reason"] += [reason] * count
         columns["detail"] += [outcome.detail, *[None] * (count - 1)]
         columns["seconds"] += [seconds] * count
+        model = written.get((retriever, question), queries.Written())
+        told = (list(model.queries) or None, model.tokens, model.cost)
+        for name, value in zip(("queries", "model_tokens", "model_cost"), told, strict=True):
+            columns[name] += [value, *[None] * (count - 1)]
         positions.append(at)
     taken = np.concatenate(positions) if positions else np.empty(0, dtype=np.int64)
     found_chunks = delivered(corpus.table).select(list(_CHUNK_COLUMNS)).take(pa.array(taken, mask=taken < 0))

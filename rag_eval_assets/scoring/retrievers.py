@@ -29,6 +29,7 @@ Measure = tuple[str, int, str, str]
 GAIN, LOSS, UNDECIDED = "gain", "loss", "undecided"
 KEEP, DROP = "keep", "drop"
 _FUSIONS = ("rrf", "weighted", "convex")
+_WRITTEN = ("rewrite", "multi_query", "hyde")
 _COMPARED = ("nDCG", "R", "RR", "AP", "P")
 
 
@@ -102,6 +103,7 @@ class _Facts:
     lanes: tuple[str, ...]
     tuned_on: str | None
     model_tokens: float
+    model_cost: float | None
     seconds: list[float]
 
 
@@ -122,12 +124,13 @@ def _scores(table: pa.Table) -> dict[tuple[str, str, Measure], _Scores]:
 
 def _facts(runs: pa.Table) -> dict[str, _Facts]:
     found = {}
-    for retriever in sorted(set(runs["retriever"].unique().to_pylist())):
-        own = runs.filter(pc.equal(runs["retriever"], retriever))
-        parameters = own["parameters"][0].as_py()
-        stated = json.loads(parameters)
+    names = sorted(set(runs["retriever"].unique().to_pylist()))
+    own_of = {name: runs.filter(pc.equal(runs["retriever"], name)) for name in names}
+    stated_of = {name: json.loads(own["parameters"][0].as_py()) for name, own in own_of.items()}
+    for retriever, own in own_of.items():
+        parameters, stated = own["parameters"][0].as_py(), stated_of[retriever]
         first = own.filter(pc.less_equal(own["rank"], 1))
-        tokens = 0.0
+        tokens, cost = pc.mean(first["model_tokens"]).as_py() or 0.0, pc.mean(first["model_cost"]).as_py()
         if stated["kind"] == "rerank":
             # The candidates are the leading hits of the lane and of the reranking alike.
             head = own.filter(pc.less_equal(own["rank"], stated["depth"]))
@@ -135,7 +138,9 @@ def _facts(runs: pa.Table) -> dict[str, _Facts]:
         seconds = [s for s in first["seconds"].to_pylist() if s is not None]
         tuned = stated.get("tuned_on")
         of = tuple(stated.get("of", ()))
-        found[retriever] = _Facts(parameters, stated["kind"], of, tuned["split"] if tuned else None, tokens, seconds)
+        if stated["kind"] in _WRITTEN:  # a model has to beat the expansion that needs none
+            of += tuple(name for name, other in stated_of.items() if other["kind"] == "rm3")
+        found[retriever] = _Facts(parameters, stated["kind"], of, tuned["split"] if tuned else None, tokens, cost, seconds)
     return found
 
 
@@ -184,7 +189,7 @@ def _alone(retriever: str, split: str, measure: Measure, own: _Scores, facts: _F
         "observed": float(sum(values) / own.scored) if own.scored else None,
         "against_mean": None, "difference": None, "lower": lower, "upper": upper,
         "lowest": None, "highest": None, "tied": None, "unjudged": None, "against_unjudged": None,
-        "model_tokens": facts.model_tokens, "minimum_gain": limits.minimum, "verdict": "", "decision": "",
+        "model_tokens": facts.model_tokens, "model_cost": facts.model_cost, "minimum_gain": limits.minimum, "verdict": "", "decision": "",
         "parameters": facts.parameters, "seconds_p50": p50, "seconds_p95": p95,
         "detail": None if values else own.reason,
     }  # fmt: skip

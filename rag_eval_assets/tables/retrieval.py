@@ -37,6 +37,10 @@ _RANKING = [
     col("tokens", i32, "Tokens of what is delivered.", null=True),
     col("score", f64, "Score as ranked; ties by chunk id descending. Null below the depth that was reranked, and where "
         "a run file gives none.", null=True),
+    col("queries", strings, "What a model wrote for the question, on the ranking's first row: searched in its place (rewrite), beside it "
+        "(multi_query), or as passages that answer it (hyde); null where no model writes.", null=True),
+    col("model_tokens", i32, "Tokens of that request and its reply, on the first row; null where the endpoint counts none.", null=True),
+    col("model_cost", f64, "Cost of that reply by the prices of its moment, on the first row; null where no price is set.", null=True),
     *CONTENT, DETAIL, SECONDS, WORK_KEY,
 ]
 
@@ -99,7 +103,8 @@ RETRIEVAL = (
     table("retriever_comparison", "retrieval", "a retriever under one measure, by itself or against one that it is built on",
             ("retriever", "against", "split", "metric", "k", "cutoff", "unit"), [
         col("retriever", string, "Retriever."),
-        col("against", string, "Retriever it is built on (a fusion's lane, what was expanded or reranked); empty for itself alone."),
+        col("against", string, "Retriever it is built on (a fusion's lane, what was expanded or reranked), or, of queries that a model "
+            "writes, an expansion without one (rm3); empty for itself alone."),
         col("kind", string, "Kind of retriever."),
         col("split", string, "Split of the questions."),
         col("metric", string, "Metric as in ir_measures."),
@@ -120,7 +125,9 @@ RETRIEVAL = (
         col("tied", i32, "Questions with equal scores in their ranking.", null=True),
         col("unjudged", f64, "Unjudged@k: mean share of the first k documents without any label.", null=True),
         col("against_unjudged", f64, "The same of the other one.", null=True),
-        col("model_tokens", f64, "Tokens of passages that a reranker reads for a question, on average."),
+        col("model_tokens", f64, "Tokens that a model reads for a question, on average: passages of a reranker; prompt and reply of what "
+            "writes queries."),
+        col("model_cost", f64, "Cost of a question's written queries, on average; null where it is not known.", null=True),
         col("minimum_gain", f64, "Least gain, set before looking."),
         col("verdict", string, "gain, loss or undecided by the interval; empty by itself."),
         col("decision", string, "On the deciding measure keep, drop or undecided; empty elsewhere."),

@@ -63,6 +63,22 @@ def test_a_gain_under_the_minimum_or_over_the_budget_is_not_kept() -> None:
     assert find(compare(*world("reranked"), Limits("nDCG", 10, 0.0, 50)), "reranked", "bm25")["decision"] == "keep"
 
 
+def test_queries_of_a_model_must_beat_the_expansion_without_one_too_and_their_tokens_count() -> None:
+    rows, asked, labels = world("written")
+    rows += [hit(row["question_id"], row["rank"], row["doc_id"], retriever="rm3") for row in rows if row["retriever"] == "written"]
+    for row in rows:
+        if row["retriever"] == "written" and row["rank"] == 1:
+            row |= {"model_tokens": 120, "model_cost": 0.5}
+    stated = {**STATED, "written": {"kind": "hyde", "of": ["bm25"]}, "rm3": {"kind": "rm3", "of": ["bm25"]}}
+    compared = compare(rows, asked, labels, stated=stated)
+    over_lane, over_rm3 = (find(compared, "written", against) for against in ("bm25", "rm3"))
+    assert (over_lane["verdict"], over_lane["decision"]) == ("gain", "keep")
+    assert (over_rm3["verdict"], over_rm3["decision"], over_rm3["difference"]) == ("undecided", "undecided", 0.0)
+    assert (over_lane["model_tokens"], over_lane["model_cost"]) == (120.0, 0.5)
+    over_budget = compare(rows, asked, labels, Limits("nDCG", 10, 0.0, 119), stated)
+    assert find(over_budget, "written", "bm25")["decision"] == "drop"
+
+
 def test_a_fusion_that_loses_to_its_lane_is_flagged() -> None:
     row = find(compare(*world("bm25", "hybrid")), "hybrid", "bm25")
     assert (row["verdict"], row["decision"], row["detail"]) == ("loss", "drop", "the fusion loses to its lane bm25")
