@@ -48,7 +48,7 @@ sample: $(READY)
 
 # uv resolves for every platform at once and leaves out what [tool.uv] overrides away.
 lock: $(READY)
-	$(BIN)/uv pip compile pyproject.toml --extra minilm --extra ocr --extra llm --extra dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra minilm --extra ocr --extra llm --extra s3 --extra postgres --extra dask --extra dev --universal --python-version 3.11 \
 		--fork-strategy fewest --generate-hashes --custom-compile-command "make lock" --quiet --output-file requirements.lock
 
 # The lock's own uv, checked by its hashes, installs the rest: minutes less than pip. Bytecode once, or every start compiles for seconds.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.object_store import ObjectStore, object_store
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +19,13 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"reference data is not at {folder}")
     return folder
+
+
+@pytest.fixture
+def store() -> Iterator[ObjectStore]:
+    """A real S3 API server with one empty bucket."""
+    with object_store() as running:
+        yield running
 
 
 def pytest_configure() -> None:

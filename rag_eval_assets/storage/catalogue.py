@@ -7,8 +7,8 @@ is stale (`staleness`).
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +16,36 @@ import pyarrow as pa
 from upath import UPath
 
 from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.storage import files
+from rag_eval_assets.storage.files import Mark
 from rag_eval_assets.storage.parquet import (
     ContractError,
     Footer,
     TornFileError,
     check_partition_key,
+    check_place,
     decode,
     encode,
+    footer_bytes,
+    read_footer,
     verify,
-    write_atomically,
 )
 from rag_eval_assets.storage.state import read_json, write_cache
 from rag_eval_assets.tables import TABLES
+
+END_BYTES = 64 * 1024
+"""Read of an object's end at first: most footers are shorter."""
 
 
 class Catalogue:
     """The tables below one root. `cache` is the state file that remembers size, mtime or ETag of files verified before."""
 
     def __init__(self, root: str, cache: Path) -> None:
-        self.root = UPath(root)
+        self.root = files.open_root(root)
         self.cache = cache
         self._known: dict[str, dict[str, Any]] = read_json(cache)
         self._footers: dict[str, Footer] = {}
+        self._looked: dict[str, tuple[Mark | None, bytes | None]] = {}
         self._dirty = False
 
     def path(self, node: AssetPartition) -> UPath:
@@ -47,28 +55,38 @@ class Catalogue:
             return self.root / f"{node.asset}.parquet"
         return self.root / node.asset / f"{check_partition_key(node.partition)}.parquet"
 
-    @staticmethod
-    def _fingerprint(path: UPath) -> list[Any] | None:
-        """Size and mtime, or ETag where the store has one; None where the file is absent."""
-        if path.protocol in ("", "file"):
-            try:
-                stat = os.stat(str(path))
-            except FileNotFoundError:
-                return None
-            return [stat.st_size, stat.st_mtime_ns]
+    @contextmanager
+    def one_look(self, nodes: Iterable[AssetPartition]) -> Iterator[None]:
+        """Look at every file once, now; within, `footer` tells what was seen. In an object store the requests go side by side."""
+        looked = list(dict.fromkeys(nodes))
+        seen = files.side_by_side(self.root, self._look, looked)
+        self._looked = {str(node): found for node, found in zip(looked, seen, strict=True)}
         try:
-            info = path.fs.info(path.path)
+            yield
+        finally:
+            self._looked = {}
+
+    def _look(self, node: AssetPartition) -> tuple[Mark | None, bytes | None]:
+        """A file's mark, and of an object that the cache does not know the end of its bytes."""
+        path = self.path(node)
+        mark = files.mark(path)
+        if mark is None or files.is_local(path) or mark == self._known.get(str(node), {}).get("mark"):
+            return mark, None
+        try:
+            end = files.end(path, mark[0], END_BYTES)
+            wanted = footer_bytes(end)
+            return mark, end if wanted is None or wanted <= len(end) else files.end(path, mark[0], wanted)
         except FileNotFoundError:
-            return None
-        return [info.get("size"), str(info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("created"))]
+            return None, None
 
     def footer(self, node: AssetPartition) -> Footer | None:
-        """The file's footer; None where there is no file. A file that differs from the cache is verified whole.
+        """The file's footer; None where there is no file. A file that differs from the cache is verified whole, an object by its footer.
 
-        Raises TornFileError or ContractError, naming the file, when it is not a whole table of this asset partition.
+        A store gives an object whole or not at all, and whoever reads its rows verifies them. Raises TornFileError or ContractError,
+        naming the file, when it is not a whole table of this asset partition.
         """
-        path, name = self.path(node), str(node)
-        mark = self._fingerprint(path)
+        name = str(node)
+        mark, end = self._looked.get(name) or self._look(node)
         if mark is None:
             if self._known.pop(name, None) is not None:
                 self._dirty = True
@@ -78,18 +96,31 @@ class Catalogue:
             if name not in self._footers:
                 self._footers[name] = Footer.from_json(known["footer"])
             return self._footers[name]
-        return self._verified(node)
+        if end is None or (known is not None and known["mark"] is None):
+            return self._verified(node)
+        return self._told(node, mark, end, known)
+
+    def _told(self, node: AssetPartition, mark: Mark, end: bytes, known: dict[str, Any] | None) -> Footer:
+        """The footer in an object's last bytes. An object that is not what the run of its footer wrote is verified whole."""
+        try:
+            footer = check_place(read_footer(end), TABLES[node.asset], node.partition)
+        except TornFileError:
+            return self._verified(node)  # or it changed between the two requests
+        if known is not None and known["footer"]["run_id"] == footer.run_id:
+            return self._verified(node)
+        self._remember(node, mark, footer, None)
+        return footer
 
     def _verified(self, node: AssetPartition) -> Footer:
         path = self.path(node)
-        mark = self._fingerprint(path)
-        data = path.read_bytes()
-        sha256 = hashlib.sha256(data).hexdigest()
+        mark = files.mark(path)
         known = self._known.get(str(node))
         try:
+            data = files.read(path)
+            sha256 = hashlib.sha256(data).hexdigest()
             footer = verify(data, TABLES[node.asset], node.partition)
             # A byte that no reader looks at is still not what the run wrote.
-            if known is not None and known["footer"]["run_id"] == footer.run_id and known["sha256"] != sha256:
+            if known is not None and known["footer"]["run_id"] == footer.run_id and known["sha256"] not in (None, sha256):
                 raise TornFileError(f"its bytes are not those that run {footer.run_id[:8]} wrote")
         except (TornFileError, ContractError) as error:
             self._doubt(node)
@@ -97,7 +128,7 @@ class Catalogue:
         self._remember(node, mark, footer, sha256)
         return footer
 
-    def _remember(self, node: AssetPartition, mark: list[Any] | None, footer: Footer, sha256: str) -> None:
+    def _remember(self, node: AssetPartition, mark: Mark | None, footer: Footer, sha256: str | None) -> None:
         self._known[str(node)] = {"mark": mark, "footer": footer.to_json(), "sha256": sha256}
         self._footers[str(node)] = footer
         self._dirty = True
@@ -111,13 +142,13 @@ class Catalogue:
 
     def verify(self, node: AssetPartition) -> Footer | None:
         """Like `footer`, whatever the cache says."""
-        return None if self._fingerprint(self.path(node)) is None else self._verified(node)
+        return None if files.mark(self.path(node)) is None else self._verified(node)
 
     def read(self, node: AssetPartition, columns: Iterable[str] | None = None) -> tuple[pa.Table, Footer]:
         """Table and footer, page checksums verified. Raises FileNotFoundError, TornFileError, ContractError naming the file."""
         path = self.path(node)
         try:
-            return decode(path.read_bytes(), TABLES[node.asset], columns)
+            return decode(files.read(path), TABLES[node.asset], columns)
         except FileNotFoundError:
             raise FileNotFoundError(f"{node} is not there ({path}): materialize it, or run 'rag-eval sync'") from None
         except (TornFileError, ContractError) as error:
@@ -135,8 +166,7 @@ class Catalogue:
         """Write one table atomically; its path and the SHA-256 of its bytes."""
         path, data = self.path(node), encode(table, footer)
         sha256 = hashlib.sha256(data).hexdigest()
-        write_atomically(path, data)
-        self._remember(node, self._fingerprint(path), footer, sha256)
+        self._remember(node, files.write(path, data), footer, sha256)
         return path, sha256
 
     def save(self) -> None:
@@ -162,7 +192,9 @@ class Catalogue:
         return found
 
     def sweep_temporaries(self) -> int:
-        """Remove what killed writers left beside the tables; their number."""
+        """Remove what killed writers left beside the tables; their number. An object store holds no unfinished files."""
+        if not files.is_local(self.root):
+            return 0
         left = [path for path, _ in self.files() if path.name.startswith(".") and path.name.endswith(".tmp")]
         for path in left:
             path.unlink()

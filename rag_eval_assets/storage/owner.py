@@ -13,6 +13,7 @@ from pathlib import Path
 from upath import UPath
 
 from rag_eval_assets.settings import SETTINGS_FILE, STATE_FOLDER, Folder
+from rag_eval_assets.storage import files
 from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.strict import SettingsError
 
@@ -33,14 +34,14 @@ def check_owner(root: UPath, folder: Folder) -> None:
     marker = root / MARKER
     mend = f"give this folder another 'storage' in {SETTINGS_FILE}, or remove the tables in {root} and sync again"
     try:
-        facts = json.loads(marker.read_text())
+        facts = json.loads(files.read(marker))
         owner, home = str(facts["owner"]), Path(facts["folder"])
     except FileNotFoundError:
         return
     except (ValueError, KeyError, TypeError) as error:
         raise ForeignStateError(f"{marker}: does not say whose tables stand beside it: {mend}") from error
     except Exception as error:  # whatever a file system or a store's client raises
-        raise SettingsError(f"{folder.path / SETTINGS_FILE}: storage: {root} cannot be reached: {error}") from error
+        raise _unreachable(root, folder, error) from error
     own = _identity(folder.path)
     if owner != own:
         mine = f"this folder is {folder.path} (identity {own[:8] if own else 'none yet'})"
@@ -56,12 +57,25 @@ def take_ownership(root: UPath, folder: Folder) -> None:
         owner = uuid.uuid4().hex
         write_json(folder.state / IDENTITY, {"identity": owner})
     marker = root / MARKER
-    facts = json.dumps({"owner": owner, "folder": str(folder.path)})
-    if not marker.exists() or marker.read_text() != facts:
+    facts = json.dumps({"owner": owner, "folder": str(folder.path)}).encode()
+    if _content(marker) != facts:
         check_owner(root, folder)
-        root.mkdir(parents=True, exist_ok=True)
-        marker.write_text(facts)
+        try:
+            files.write(marker, facts)
+        except Exception as error:  # whatever a file system or a store's client raises
+            raise _unreachable(root, folder, error) from error
     check_owner(root, folder)  # two first syncs of two folders at one time: one of them sees the other's marker
+
+
+def _unreachable(root: UPath, folder: Folder, error: Exception) -> SettingsError:
+    return SettingsError(f"{folder.path / SETTINGS_FILE}: storage: {root} cannot be reached: {error}")
+
+
+def _content(path: UPath) -> bytes | None:
+    try:
+        return files.read(path)
+    except FileNotFoundError:
+        return None
 
 
 def _identity(folder: Path) -> str | None:

@@ -1,15 +1,14 @@
-"""One table, one Parquet file: the contract enforced both ways, the footer, the atomic write.
+"""One table, one Parquet file: the contract enforced both ways, and the footer.
 
-What belongs here: bytes and schema. What does not: which files there should be (`catalogue`), Dagster (`io_manager`).
+What belongs here: bytes and schema. What does not: where bytes are kept (`files`), which files there should be (`catalogue`), Dagster
+(`io_manager`).
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from upath import UPath
 
 from rag_eval_assets.storage.versions import data_version, digest
 from rag_eval_assets.tables import Table
@@ -129,45 +127,27 @@ def encode(table: pa.Table, footer: Footer) -> bytes:
     return sink.getvalue()
 
 
-def write_atomically(path: UPath, data: bytes) -> None:
-    """Write beside the place, flush, rename; on an object store one PUT. A killed writer leaves the last version whole."""
-    if path.protocol not in ("", "file"):
-        path.write_bytes(data)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
-    try:
-        with open(str(temporary), "wb") as sink:
-            sink.write(data)
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.replace(str(temporary), str(path))
-    finally:
-        if temporary.exists():
-            temporary.unlink()
-    folder = os.open(str(path.parent), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def footer_bytes(end: bytes) -> int | None:
+    """How many bytes from its end a file's Parquet metadata takes, told by its last eight; None where those are not Parquet's."""
+    return int.from_bytes(end[-8:-4], "little") + 8 if end[-4:] == b"PAR1" else None
 
 
-def read_footer(data: bytes | UPath) -> Footer:
-    """The footer alone. Raises TornFileError, FileNotFoundError."""
-    named = "" if isinstance(data, bytes) else f"{data}: "
+def read_footer(data: bytes) -> Footer:
+    """The footer alone, from a file's bytes or its last `footer_bytes`. Raises TornFileError."""
     try:
-        if isinstance(data, bytes):
-            metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
-        else:
-            with data.open("rb") as source:
-                metadata = pq.read_metadata(source).metadata or {}
+        metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
         return Footer.from_json(json.loads(metadata[FOOTER_KEY]))
-    except FileNotFoundError:
+    except TornFileError:
         raise
-    except TornFileError as error:
-        raise TornFileError(f"{named}{error}") from error
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise TornFileError(f"{named}no readable footer ({error})") from error
+        raise TornFileError(f"no readable footer ({error})") from error
+
+
+def check_place(footer: Footer, contract: Table, partition: str | None) -> Footer:
+    """`footer` itself where it is of this asset partition. Raises TornFileError."""
+    if (footer.asset, footer.partition) != (contract.name, partition):
+        raise TornFileError(f"the file is {footer.asset}[{footer.partition}], not {contract.name}[{partition}]")
+    return footer
 
 
 def decode(data: bytes, contract: Table, columns: Iterable[str] | None = None) -> tuple[pa.Table, Footer]:
@@ -192,8 +172,7 @@ def decode(data: bytes, contract: Table, columns: Iterable[str] | None = None) -
 def verify(data: bytes, contract: Table, partition: str | None) -> Footer:
     """Read everything and recompute the data version. Raises TornFileError or ContractError with what is wrong."""
     table, footer = decode(data, contract)
-    if (footer.asset, footer.partition) != (contract.name, partition):
-        raise TornFileError(f"the file is {footer.asset}[{footer.partition}], not {contract.name}[{partition}]")
+    check_place(footer, contract, partition)
     if footer.rows != table.num_rows or data_version(table, contract) != footer.data_version:
         raise TornFileError("the rows do not give the data version that the footer states")
     return footer

@@ -62,7 +62,8 @@ def status_of(graph: Graph, catalogue: Catalogue, node: AssetPartition, roots: R
 
 def evaluate(graph: Graph, catalogue: Catalogue, roots: RootVersions) -> dict[AssetPartition, Status]:
     """Status of every asset partition of the graph, inputs first."""
-    return {node: status_of(graph, catalogue, node, roots) for node in graph.nodes()}
+    with catalogue.one_look(graph.nodes()):
+        return {node: status_of(graph, catalogue, node, roots) for node in graph.nodes()}
 
 
 @dataclass(frozen=True)

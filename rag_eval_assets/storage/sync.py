@@ -26,7 +26,7 @@ from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.dagster_damage import telling_damage
 from rag_eval_assets.storage.owner import check_owner, take_ownership
-from rag_eval_assets.storage.parquet import ContractError, TornFileError
+from rag_eval_assets.storage.parquet import ContractError, Footer, TornFileError
 from rag_eval_assets.storage.produce import Finished, produce
 from rag_eval_assets.storage.staleness import Group, Status, evaluate, plan
 from rag_eval_assets.storage.state import read_json, write_cache, write_json
@@ -189,11 +189,7 @@ def repair(graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance, ack
     if left:
         mended.append(f"{left} unfinished file(s) removed")
     events = private.latest_event_ids(instance, graph)
-    for node in graph.nodes():
-        try:
-            footer = catalogue.footer(node)
-        except (TornFileError, ContractError):
-            footer = None
+    for node, footer in _footers(graph, catalogue).items():
         if footer is None:
             acknowledged.pop(str(node), None)
             continue
@@ -215,6 +211,18 @@ def repair(graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance, ack
             continue
         acknowledged[str(node)] = agreed
     return mended
+
+
+def _footers(graph: Graph, catalogue: Catalogue) -> dict[AssetPartition, Footer | None]:
+    """The footer of every asset partition; None where there is no whole file."""
+    found: dict[AssetPartition, Footer | None] = {}
+    with catalogue.one_look(graph.nodes()):
+        for node in graph.nodes():
+            try:
+                found[node] = catalogue.footer(node)
+            except (TornFileError, ContractError):
+                found[node] = None
+    return found
 
 
 def selection(graph: Graph, select: Sequence[str], partition: str | None) -> Callable[[AssetPartition], bool]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage import files
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.parquet import ContractError, TornFileError, bare_schema
 from rag_eval_assets.storage.sync import open_catalogue
@@ -56,12 +57,13 @@ def _connect(graph: Graph, catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     connection = duckdb.connect(config={"threads": graph.settings.limits.threads})
-    local = catalogue.root.protocol in ("", "file")
+    local = files.is_local(catalogue.root)
     if not local:
         connection.register_filesystem(catalogue.root.fs)
+    there = {str(path) for path, _ in catalogue.files()}
     for name in graph.assets:
         nodes = [AssetPartition(name, p) for p in graph.partitions(name)]
-        present = [(n, catalogue.path(n)) for n in nodes if catalogue.path(n).exists()]
+        present = [(n, catalogue.path(n)) for n in nodes if str(catalogue.path(n)) in there]
         parts = [_select(n, str(path) if local else f"{path.protocol}://{path.path}") for n, path in present]
         try:
             if parts:

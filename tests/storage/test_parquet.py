@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from upath import UPath
 
 from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.storage import files
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.parquet import (
     ContractError,
@@ -27,7 +28,6 @@ from rag_eval_assets.storage.parquet import (
     read_footer,
     to_table,
     verify,
-    write_atomically,
 )
 from rag_eval_assets.storage.versions import data_version
 from rag_eval_assets.tables import TABLES
@@ -150,19 +150,19 @@ def test_a_file_of_another_partition_in_this_place_is_torn() -> None:
 def test_a_parquet_file_of_somebody_else_has_no_footer_of_ours(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     with pytest.raises(TornFileError, match="no readable footer"):
-        read_footer(UPath(tmp_path / "x.parquet"))
+        read_footer((tmp_path / "x.parquet").read_bytes())
 
 
 def test_a_killed_writer_leaves_the_last_version_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = UPath(tmp_path / "t" / "x.parquet")
-    write_atomically(path, b"first")
+    files.write(path, b"first")
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, b"second")
+        files.write(path, b"second")
     assert path.read_bytes() == b"first"
     assert [p.name for p in path.parent.iterdir()] == ["x.parquet"]
 
@@ -177,7 +177,7 @@ def test_the_file_says_what_every_column_is_without_dagster(tmp_path: Path) -> N
     catalogue = Catalogue(str(tmp_path / "tables"), tmp_path / "state.json")
     table, footer = finished(chunk())
     path, _ = catalogue.write(NODE, table, footer)
-    told = read_footer(path)
+    told = read_footer(path.read_bytes())
     assert told.columns == {"chunk_id": "Id."}
     assert told.inputs == {"unique_documents": "v1"}
     assert pq.read_schema(str(path)).names == bare_schema(CHUNKS).names
@@ -189,8 +189,8 @@ def test_a_file_that_did_not_change_is_not_read_again_and_one_that_did_is(tmp_pa
     path, _ = catalogue.write(NODE, table, footer)
     catalogue.save()
     reads: list[str] = []
-    original = UPath.read_bytes
-    monkeypatch.setattr(type(path), "read_bytes", lambda self: (reads.append(str(self)), original(self))[1])
+    original = files.read
+    monkeypatch.setattr(files, "read", lambda path: (reads.append(str(path)), original(path))[1])
     again = Catalogue(str(tmp_path / "tables"), tmp_path / "state.json")
     assert again.footer(NODE) == footer
     assert reads == []
