@@ -385,6 +385,7 @@ def _row(source: Mapping[str, Any], parser: str | None) -> dict[str, Any]:
         "language_score": None,
         "flags": [],
         "pii": [],
+        "removed_characters": 0,
         "removed": [],
         "source_sha256": source["sha256"],
         "status": "ok",
@@ -484,6 +485,7 @@ def clean_document(
         kept, removed = _mask(kept), _mask(removed)
         declared = pii.mask(declared) if declared else None
         text, spans = _joined(kept)
+    row["removed_characters"] = sum(len(e.text) for e in removed)
     row["removed"] = [{"order": e.order, "category": e.category, "rule": e.rule, "text": e.text} for e in removed]
     row["title"] = titles.find_title(declared, [{"category": e.category, "text": e.text} for e in kept])
     if not text:

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -120,11 +120,25 @@ def scan(corpus: Path, rules: Sequence[tuple[str, str]] = (), cache: MutableMapp
             continue
         rows.append(_row(doc_id, found.path, size, sha256, media_type, metadata, rules) | {"imports": imports})
     if walk.problems:
-        raise CorpusError("\n".join(walk.problems))
+        raise CorpusError("\n".join(f"{corpus.name}/{problem}" for problem in walk.problems))
     if cache is not None:
         cache.clear()
         cache.update(seen)
     return sorted(rows, key=lambda row: row["doc_id"])
+
+
+def undeclared_imports(rows: Iterable[Mapping[str, Any]], declared: Mapping[str, Collection[str]]) -> None:
+    """Raises CorpusError where a row of `scan` has an import that no parser would read; `declared`: classes by parser of kind imported."""
+    problems = []
+    for row in rows:
+        for text in row["imports"]:
+            if text["parser"] not in declared:
+                known = ", ".join(declared) or "none"
+                problems.append(f"corpus/{text['path']}: no parser {text['parser']!r} of kind imported in settings (known: {known}); add it")
+            elif row["doc_class"] not in declared[text["parser"]]:
+                problems.append(f"corpus/{text['path']}: parser {text['parser']!r} does not read class {row['doc_class']!r}; add it to its classes")
+    if problems:
+        raise CorpusError("\n".join(problems))
 
 
 def file_of(corpus: Path, path: str) -> Path:
@@ -193,7 +207,7 @@ def _collect(folder: Path, root: Path, prefix: str, inherited: tuple[Path, ...],
     try:
         entries = [entry for entry in _entries(folder) if not entry.name.startswith(".")]
     except OSError as error:
-        walk.problems.append(f"{prefix or folder}: cannot be listed ({error.strerror}); mend its permissions or remove it")
+        walk.problems.append(f"{prefix}: cannot be listed ({error.strerror}); mend its permissions or remove it")
         return
     names = {entry.name for entry in entries}
     if FOLDER_SIDECAR in names:

@@ -14,6 +14,9 @@ from ingestion.measures import listed, rate, ratio
 
 Row = Mapping[str, Any]
 
+LIKE: Final = 0.5
+"""Similarity under which a Title is no reading of a labelled heading, whatever its level."""
+
 STEP: Final = " > "
 """Parts one heading of a labelled path from the next."""
 
@@ -24,7 +27,8 @@ def structure_quality(documents: Mapping[str, Row], labels: Mapping[str, Sequenc
     - `title_exact`: labelled documents whose title is the labelled one; `title_similarity`: the mean of 1 - Levenshtein distance /
       length of the longer.
     - `heading_exact`: labelled headings that a Title element of their document equals; `heading_similarity`: the mean of the best
-      similarity to one; `heading_level`: those whose most similar Title stands at the labelled level.
+      similarity to one, 0 where none reaches `LIKE`; `heading_level`: those whose most similar Title, if like enough, stands at the
+      labelled level.
     - `heading_path_kept`: labelled passages above which exactly the labelled headings stand.
 
     Scopes: all, and `class=`. A mean of similarities is no binomial rate and holds no interval.
@@ -70,7 +74,7 @@ def _headings(scope: str, documents: Mapping[str, Row], labels: Sequence[Row], s
         for element in document["elements"]:
             if element["category"] == "Title":
                 similar = _similarity(gold, _line(document["text"][element["start"] : element["end"]]))
-                if similar > best:
+                if similar > best and similar >= LIKE:
                     best, at = similar, len(element["heading_path"]) + 1
         likeness += best
         level += str(at) == label["value"]

@@ -6,6 +6,7 @@ imported by name in the worker), or which files go to which parser (`parsers`).
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import multiprocessing
@@ -61,6 +62,7 @@ def _start_worker(module: str, threads: int, megabytes: int) -> None:
     try:
         loaded: ParserModule = importlib.import_module(module)
         loaded.warm(threads)
+        gc.freeze()  # what a parser has loaded stays for good: no collection walks through it again
         _parser = loaded
     except Exception as error:  # noqa: BLE001 - every file of this worker becomes a typed row that says so
         _parser, _broken = None, f"the parser cannot start: {type(error).__name__}: {error}"

@@ -229,20 +229,19 @@ def _alike(one: Line, two: Line) -> bool:
 
 def _breaks(paragraph: Paragraph, above: Line, line: Line, usual: float, left: float, right: float) -> bool:
     """Whether a line below another, of like type, starts a paragraph."""
-    gap = (line.y0 - above.y1) / line.size
-    allowed = usual + (0.35 if line.block == -1 or line.block != above.block else 0.7)
-    if gap > allowed or line.y0 < above.y0:
-        return True
-    if starts_list_item(line.text):
-        return True
-    item = starts_list_item(paragraph[0].text)
-    if item and line.x0 < paragraph[0].x0 + 0.2 * line.size and ends_sentence(above.text):
-        return True  # back at the margin after an item with a hanging indent
-    indent = line.x0 - above.x0
-    if not item and 0.8 * line.size < indent < 4 * line.size and abs(above.x0 - left) < line.size and ends_sentence(above.text):
-        return True
     other_block = line.block != above.block
-    return other_block and ends_sentence(above.text) and above.x1 < left + 0.85 * (right - left)
+    allowed = usual + (0.35 if line.block == -1 or other_block else 0.7)
+    if (line.y0 - above.y1) / line.size > allowed or line.y0 < above.y0 or starts_list_item(line.text):
+        return True
+    if not ends_sentence(above.text):
+        return False
+    first, indent = paragraph[0], line.x0 - above.x0
+    if starts_list_item(first.text):
+        if line.x0 < first.x0 + 0.2 * line.size:
+            return True  # back at the margin after an item with a hanging indent
+    elif 0.8 * line.size < indent < 4 * line.size and abs(above.x0 - left) < line.size:
+        return True
+    return other_block and above.x1 < left + 0.85 * (right - left)
 
 
 def continues_across(last: Paragraph, first: Paragraph) -> bool:

@@ -146,15 +146,19 @@ def _read_page(page: Any, pymupdf: Any) -> _Page:
 
 
 def _line(raw: dict[str, Any], block: int) -> Line | None:
-    spans = [span for span in raw["spans"] if span["text"].strip()]
-    if not spans:
-        return None
-    size, flags = spans[0]["size"], spans[0]["flags"]
-    if len(spans) > 1:
+    spans = raw["spans"]
+    if len(spans) == 1:
+        (span,) = spans
+        size, flags = span["size"], span["flags"]
+        text = _raised(span) if flags & _SUPERSCRIPT_FLAG else span["text"]
+    else:
+        text = "".join([_raised(span) if span["flags"] & _SUPERSCRIPT_FLAG else span["text"] for span in spans])
+        spans = [span for span in spans if span["text"].strip()]
+        if not spans:
+            return None
         full = [span for span in spans if not span["flags"] & _SUPERSCRIPT_FLAG] or spans
         size = max(full, key=lambda span: (len(span["text"].strip()), span["size"]))["size"]
         flags = functools.reduce(operator.and_, (span["flags"] for span in spans))
-    text = "".join([_raised(span) if span["flags"] & _SUPERSCRIPT_FLAG else span["text"] for span in raw["spans"]])
     if not text.isprintable():
         text = _CONTROL.sub("", text)
     text = " ".join(text.split())

@@ -40,10 +40,15 @@ def scan_corpus(step: Step) -> list[dict[str, Any]]:
     return rows
 
 
-@table_asset(kinds=["file"], settings=lambda s, p: {"classes": [rule.model_dump() for rule in s.classes]})
+def _importers(settings: Settings) -> dict[str, list[str]]:
+    return {name: sorted(parser.classes) for name, parser in sorted(settings.parsers.items()) if parser.kind == "imported"}
+
+
+@table_asset(kinds=["file"], settings=lambda s, p: {"classes": [rule.model_dump() for rule in s.classes], "importers": _importers(s)})
 def source_documents(step: Step) -> Product:
     """The files of the corpus folder: ids, hashes, media types, classes and metadata."""
     rows = scan_corpus(step)
+    sources.undeclared_imports(rows, _importers(step.settings))
     return Product(rows, notes={"bytes": sum(row["bytes"] for row in rows)})
 
 

@@ -77,7 +77,7 @@ def _cer(title: str, every: Sequence[facts.ParseFigures]) -> bytes:
 
     def scale(axes: Axes, shown: Sequence[facts.ParseFigures]) -> None:
         axes.set_xlim(0, max(0.02, 1.12 * max(max([f.figures["cer"]["value"], *f.each_cer]) for f in shown)))
-        canvas.percent_axis(axes, "x", 0 if axes.get_xlim()[1] > 0.05 else 1)
+        canvas.percent_axis(axes, "x", 0 if axes.get_xlim()[1] >= 0.1 else 1)
         axes.set_xlabel("character error rate (edits in % of reference characters) · bar: pooled · mark: a document")
 
     return _bars(title, figures, lambda f: f.with_reference, lambda f: f.figures["cer"]["value"], marks, scale)

@@ -95,17 +95,22 @@ def parsing(tables: Tables) -> Values:
 
 
 def _strata(by_parser: Mapping[str, Rows]) -> Values:
-    """A line for each stratum, a cell for each parser: its CER with interval and documents, else the reason there is none."""
+    """A line for each parser, a cell for each stratum with a file: its CER with interval and documents, else the reason there is none."""
     found = {(r["stratum"], p): r for p, rows in by_parser.items() for r in rows if (r["scope"], r["metric"]) == ("stratum", "cer")}
     resolution = {parser: next((r["dpi"] for r in rows if r["dpi"]), None) for parser, rows in by_parser.items()}
-    lines = []
-    for stratum, holds in STRATA.items():
-        own = [found.get((stratum, parser)) for parser in by_parser]
-        empty = not any(row and row["reason"] != "empty_stratum" for row in own)
-        lines.append({"name": stratum.replace("_", " "), "holds": holds, "empty": empty, "cells": [_stratum_cell(row) for row in own]})
+    named = {stratum for (stratum, _), row in found.items() if row["reason"] != "empty_stratum"}
     return {
-        "parsers": [(parser, f"{dpi} dpi" if dpi else "") for parser, dpi in resolution.items()],
-        "lines": lines if found else [],
+        "columns": [(stratum.replace("_", " "), holds) for stratum, holds in STRATA.items() if stratum in named],
+        "empty": [stratum.replace("_", " ") for stratum in STRATA if stratum not in named],
+        "lines": [
+            {
+                "parser": parser,
+                "dpi": f"{dpi} dpi" if dpi else "",
+                "cells": [_stratum_cell(found.get((stratum, parser))) for stratum in STRATA if stratum in named],
+            }
+            for parser, dpi in resolution.items()
+            if found
+        ],
         "resolutions": sorted({dpi for dpi in resolution.values() if dpi}),
     }
 

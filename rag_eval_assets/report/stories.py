@@ -83,11 +83,16 @@ def losses(folder: Folder) -> Iterator[str]:
         node = AssetPartition(name)
         return catalogue.read(node, columns)[0].to_pylist() if catalogue.footer(node) is not None else []
 
-    documents = table("documents", "doc_id", "status", "reason")
+    documents = table("documents", "doc_id", "status", "reason", "elements", "removed_characters")
     unread = [f"{row['doc_id']} ({row['reason']})" for row in documents if row["status"] == FAILED]
     if unread:
         every = "select doc_id, reason, detail from documents where status = 'failed'"
         yield f"{len(unread)} of {len(documents)} files gave no text: {', '.join(unread[:NAMED])}{_rest(unread, every)}"
+    sizes = [(row["doc_id"], max((e["end"] for e in row["elements"]), default=0), row["removed_characters"]) for row in documents]
+    thinned = [f"{doc_id} (kept {kept} of {kept + gone} characters)" for doc_id, kept, gone in sizes if 0 < kept < gone]
+    if thinned:
+        every = "select doc_id, length(text) as kept, removed_characters, removed from documents where removed_characters > length(text)"
+        yield f"cleaning left out more than half of {len(thinned)} documents: {', '.join(thinned[:NAMED])}{_rest(thinned, every)}"
     place = {row["question_id"]: f"{row['file']}:{row['line']}" for row in table("golden_questions", "question_id", "file", "line")}
     evidence = table("golden_evidence", "question_id", "doc_id", "quotation", "match", "lost_at", "found_text")
     quoted = [row for row in evidence if row["quotation"] is not None and row["question_id"] in place]

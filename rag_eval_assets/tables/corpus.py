@@ -127,6 +127,7 @@ CORPUS = (
         col("language_score", f64, "Probability of the identified language.", null=True),
         col("flags", strings, "What the checks saw: pii, invisible_characters, mixed_script, nfkc_drift, short_text."),
         col("pii", pa.list_(SPAN), "Personal data found: type and span in the text before masking."),
+        col("removed_characters", i32, "Characters of the elements left out; what was kept is the length of the text."),
         col("removed", pa.list_(REMOVED), "Elements left out of the text, each with the rule that removed it."),
         col("source_sha256", string, "SHA-256 of the source file."),
         *CONTENT, DETAIL, WORK_KEY,

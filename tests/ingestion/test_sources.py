@@ -14,7 +14,7 @@ import pytest
 
 from ingestion import media_types
 from ingestion.media_types import contradicts, sniff
-from ingestion.sources import CorpusError, file_of, matches, scan
+from ingestion.sources import CorpusError, file_of, matches, scan, undeclared_imports
 from rag_eval_assets.tables import TABLES
 
 
@@ -122,7 +122,7 @@ def test_two_sources_of_one_id_are_an_error_that_names_both(corpus: Path) -> Non
     put(corpus, "b.md.meta.yaml", "id: a.md\n")
     (line,) = errors(corpus)
     assert "a.md" in line
-    assert line.startswith("b.md: id 'a.md' is already that of a.md")
+    assert line.startswith("corpus/b.md: id 'a.md' is already that of a.md")
 
 
 def test_names_in_either_unicode_form_are_one_id_and_the_file_is_still_found(corpus: Path) -> None:
@@ -145,7 +145,7 @@ def test_links_out_of_the_corpus_to_nothing_or_to_folders_are_errors(corpus: Pat
     (corpus / "loop").symlink_to(corpus)
     (corpus / "same.txt").symlink_to(corpus / "sub" / "a.txt")
     lines = errors(corpus)
-    assert [line.split(": ")[0] for line in lines] == ["broken.txt", "loop", "out.txt"]
+    assert [line.split(": ")[0] for line in lines] == ["corpus/broken.txt", "corpus/loop", "corpus/out.txt"]
     assert "outside the corpus" in lines[2]
 
 
@@ -328,3 +328,23 @@ def test_a_near_miss_of_a_sidecars_name_is_an_error_and_no_document(tmp_path: Pa
     (tmp_path / name).write_text("stratum: tables")
     with pytest.raises(CorpusError, match=rf"{name}: sidecars end in .meta.yaml; rename it to"):
         scan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({}, r"a\.txt\.pages\.vlm\.md: no parser 'vlm' of kind imported in settings \(known: none\)"),
+        ({"vlm": ["scan"]}, r"a\.txt\.pages\.vlm\.md: parser 'vlm' does not read class 'text'"),
+    ],
+)
+def test_an_import_that_no_parser_would_read_is_an_error(corpus: Path, declared: dict[str, list[str]], words: str) -> None:
+    put(corpus, "a.txt", "text")
+    put(corpus, "a.txt.pages.vlm.md", "text")
+    with pytest.raises(CorpusError, match=words):
+        undeclared_imports(scan(corpus), declared)
+
+
+def test_an_import_of_a_declared_parser_and_class_passes(corpus: Path) -> None:
+    put(corpus, "a.txt", "text")
+    put(corpus, "a.txt.pages.vlm.md", "text")
+    undeclared_imports(scan(corpus), {"vlm": ["scan", "text"]})

@@ -195,6 +195,14 @@ def test_more_losses_than_are_named_come_with_the_query_for_all(synced: Folder) 
     assert [row["doc_id"] for row in found] == [f"empty-{number}.md" for number in range(7)]
 
 
+def test_a_document_that_cleaning_left_little_of_is_told_with_its_sizes(synced: Folder) -> None:
+    menu = "".join(f"<li>Entry {number} of a menu that is long</li>" for number in range(9))
+    page = f"<html><body><nav><ul>{menu}</ul></nav><article><p>Only this sentence is about kettles.</p></article></body></html>"
+    (synced.corpus / "menu.html").write_text(page)
+    said = rag_eval(synced, "sync", "--select", "documents")
+    assert re.search(r"cleaning left out more than half of 1 documents: menu\.html \(kept 36 of \d+ characters\)", said)
+
+
 def test_a_golden_set_without_questions_is_told(synced: Folder) -> None:
     write_questions(synced.path, [])
     assert "The golden set holds no question" in rag_eval(synced, "sync", "--select", "golden_questions")

@@ -430,11 +430,12 @@ def test_the_identity_of_the_templates_changes_with_any_of_their_texts(tmp_path:
     assert page.template_identity() != before
 
 
-def test_strata_stand_beside_parsers_with_the_empty_ones_shown_empty(undrawn: None, sample: Tables) -> None:
+def test_strata_stand_beside_parsers_and_the_empty_ones_are_named(undrawn: None, sample: Tables) -> None:
     said = words(sample)
     at = said.index("Character error rate by stratum and parser", said.index("Parse quality by class and parser"))
     shown = said[at : said.index("Parts of documents") if "Parts of documents" in said else at + 3000]
     assert "pages read as pictures are drawn at 200 dpi" in shown
-    assert shown.count("empty: no file of the corpus names it") == 5
+    assert "Without a file: " in shown
+    assert shown[shown.index("Without a file: ") :].split(".")[0].count(",") == 4
     assert "not read by it" in shown  # photos, by the parser of PDFs
     assert "4 documents" in shown
