@@ -102,7 +102,7 @@ def test_a_bad_sidecar_is_an_error_that_names_file_line_and_field(corpus: Path, 
     put(corpus, "a.md")
     put(corpus, "a.md.meta.yaml", sidecar)
     (line,) = errors(corpus)
-    assert line.startswith(message)
+    assert line.startswith(f"corpus/{message}")
 
 
 def test_all_problems_are_told_at_once(corpus: Path) -> None:
@@ -112,8 +112,8 @@ def test_all_problems_are_told_at_once(corpus: Path) -> None:
     put(corpus, "folder.meta.yaml", "id: x\n")
     lines = errors(corpus)
     assert len(lines) == 4
-    assert any(line.startswith("b.md.meta.yaml: stands beside no file 'b.md'") for line in lines)
-    assert any(line.startswith("folder.meta.yaml:1: field 'id' belongs to one file") for line in lines)
+    assert any(line.startswith("corpus/b.md.meta.yaml: stands beside no file 'b.md'") for line in lines)
+    assert any(line.startswith("corpus/folder.meta.yaml:1: field 'id' belongs to one file") for line in lines)
 
 
 def test_two_sources_of_one_id_are_an_error_that_names_both(corpus: Path) -> None:
