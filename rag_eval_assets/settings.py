@@ -377,6 +377,14 @@ class System(Strict):
         return self
 
 
+class Diagnosis(Strict):
+    """What is tried of failed questions on their recorded ranking, one change at a time; no retriever is called."""
+
+    larger_top_k: Count | None = Field(None, description="top_k tried; null for twice the system's own.")
+    larger_budget: Count | None = Field(None, description="Token budget tried; null for twice the system's own.")
+    rerankers: tuple[Name, ...] = Field((), description="Rerankers whose order of the recorded ranking is tried, by name.")
+
+
 class Sweep(Strict):
     """What the chunk sweep decides on, set before looking."""
 
@@ -476,6 +484,7 @@ class Settings(Strict):
     gain: Gain = Gain()
     filter_decision: FilterDecision = FilterDecision()
     scoring: Scoring = Scoring()
+    diagnosis: Diagnosis = Diagnosis()
     systems: dict[Name, System] = Field(min_length=1)
     models: dict[Name, Model] = Field({}, description="Language models that readers and judges name.")
     judges: dict[Name, Judge] = Field({})

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rag_eval_assets.assets._external import external_answers
 from rag_eval_assets.assets._models import model_limits, open_model
 from rag_eval_assets.generation import chat, readers
-from rag_eval_assets.generation.answer_rows import answer_row, without_reading
+from rag_eval_assets.generation.answer_rows import without_reading
 from rag_eval_assets.graph import Progress, Step
 from rag_eval_assets.resources.language_models import LanguageModel, Request
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import canonical_json
-from rag_eval_assets.tables import FAILED
 
 Row = dict[str, Any]
 Pairs = Sequence[tuple[Row, Row]]
@@ -70,14 +69,3 @@ def _ask(model: LanguageModel, spec: Row, pairs: Pairs, progress: Progress) -> l
         reply = {**asdict(found.reply), "cost": model.cost(found.reply)} if found.reply else None
         rows[number] = chat.row(*pairs[number], spec, reply, found.reason, found.detail)
     return [row for row in rows if row is not None]
-
-
-def replaying(step: Step) -> Callable[[Row, Row, Row], Row]:
-    """Answers one question again, for a diagnosis; what was only logged cannot be."""
-
-    def read(question: Row, context: Row, spec: Row) -> Row:
-        if spec["kind"] == "import":
-            return answer_row(question, context, spec, status=FAILED, reason="not_diagnosable")
-        return answer(step, {**spec, "repeat": REPLAY}, [(question, context)])[0]
-
-    return read

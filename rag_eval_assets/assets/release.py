@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.assets._answering import reader_limits, replaying
+from rag_eval_assets.assets._replaying import replay_libraries, replay_settings, replaying, trials
 from rag_eval_assets.generation import context
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
@@ -88,9 +88,11 @@ def evidence_funnel(
     "system_scores",
     "golden_questions",
     "golden_evidence",
+    "filter_exclusion",
     kinds=["python"],
-    settings=lambda s, p: {"pass_metric": s.scoring.pass_metric, **reader_limits(s, p)},
-    libraries=["PyStemmer"],
+    columns={"filter_exclusion": ("question_id", "excluded_documents")},
+    settings=replay_settings,
+    libraries=lambda s, p: replay_libraries(s),
 )
 def diagnosis(
     step: Step,
@@ -101,8 +103,10 @@ def diagnosis(
     system_scores: pa.Table,
     golden_questions: pa.Table,
     golden_evidence: pa.Table,
+    filter_exclusion: pa.Table,
 ) -> Product:
-    """Failed questions answered again with their gold context, a larger top_k or budget, beside a control; which step is implicated."""
+    """Failed questions answered again with their gold context, and from the recorded ranking with a larger top_k, a larger budget or a
+    reranker, beside a control; which step is implicated."""
     return Product(
         diagnosing.diagnose(
             golden_questions.to_pylist(),
@@ -115,6 +119,8 @@ def diagnosis(
             replaying(step),
             assemble=context.assemble,
             pass_metric=step.settings.scoring.pass_metric,
+            exclusion=filter_exclusion.to_pylist(),
+            trials=trials(step.folder),
         )
     )
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.assets._models import model_limits
+from rag_eval_assets.assets._rerankers import open_reranker
 from rag_eval_assets.assets._rows import with_column
 from rag_eval_assets.assets.corpus import scan_corpus
 from rag_eval_assets.assets.embedding import embedder_facts, embedder_is_there, embedders_in_use, embedders_of, text_embedding, uncut
@@ -23,7 +24,6 @@ from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import embedders as embedder_pictures
 from rag_eval_assets.report import pictures
-from rag_eval_assets.resources.rerankers import load_reranker
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.retrieval import filters, runs, soft_filter
 from rag_eval_assets.retrieval.ordering import NoRanking
@@ -37,7 +37,7 @@ from rag_eval_assets.scoring.chunk_quality import COSTS
 from rag_eval_assets.scoring.relevance import read_labels
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import SourceTree, digest, library_version, work_key
-from rag_eval_assets.tables import FAILED, NOT_APPLICABLE
+from rag_eval_assets.tables import NOT_APPLICABLE
 
 IDENTITY = ["chunk_id", "text_sha256", "tokens", "parent_start", "parent_end", "parent_tokens"]
 """What of a chunk shapes a ranking."""
@@ -260,7 +260,7 @@ def _ranked(
         terms=_terms(step),
         imported=imported,
         gold=gold,
-        rerankers=lambda name: _reranker(step.settings, name),
+        rerankers=lambda name: open_reranker(step.folder, name),
         unavailable=uncut(step),
         on_done=step.progress,
     )
@@ -309,16 +309,6 @@ def _imported(table: pa.Table) -> dict[tuple[str, str], list[tuple[str, float | 
         if row["item"] is not None:
             own.append((row["item"], row["score"]))
     return found
-
-
-def _reranker(settings: Settings, name: str) -> Any:
-    """The opened reranker, or why there is none."""
-    chosen = settings.rerankers[name]
-    try:
-        opened = load_reranker(chosen.model_dump())
-    except Exception as error:  # noqa: BLE001 - a model that does not open fails its own rows, and the other retrievers go on
-        return NoRanking(FAILED, "crashed", f"reranker {name}: {type(error).__name__}: {error}")
-    return opened or NoRanking(NOT_APPLICABLE, "not_installed", f"reranker {name} needs sentence-transformers")
 
 
 def _vectors_of(chosen: Mapping[str, Any], chunk_embeddings: pa.Table) -> dict[str, list[Any]]:

@@ -47,6 +47,7 @@ def failures(tables: Tables, split: str, pass_metric: str) -> list[Values]:
             "failed": len(told),
             "asked": len(asked) or None,
             "says": says,
+            "implicated": implicated(part["diagnosis"], split),
             "by_stage": [(stage, n) for stage, n in sorted(lost.items(), key=lambda p: (-p[1], p[0]))],
             "items": told[:MOST_FAILURES],
             "more": max(0, len(told) - MOST_FAILURES),
@@ -132,6 +133,24 @@ def _diagnosis(rows: Rows) -> Values | None:
     ]
     whys = sorted({r["why"].replace("_", " ") for r in told if r["why"]})
     return {"label": ", ".join(sorted({r["label"].replace("_", " ") for r in told})), "why": ", ".join(whys), "tries": tries}
+
+
+def implicated(rows: Rows, split: str) -> Values | None:
+    """What replays of the split's failed questions say together: steps implicated, and of those ranked out how many a replay confirmed."""
+    told = [r for r in rows if r["split"] == split and r["label"] not in facts.NOT_IMPLICATED]
+    labels = {r["question_id"]: r["label"] for r in told}
+    reordered = {r["question_id"] for r in told if r["recovered"] and (r["intervention"] == "larger_top_k" or "=" in r["intervention"])}
+    ranked_out = {q for q, label in labels.items() if label == "ranked_out"}
+    counts = Counter(labels.values())
+    return {
+        "labels": [(label.replace("_", " "), n) for label, n in sorted(counts.items(), key=lambda p: (-p[1], p[0]))],
+        "confirmed": (len(ranked_out & reordered), len(ranked_out)) if ranked_out else None,
+        "recovered": [
+            (name.replace("_", " "), sum(r["recovered"] is True for r in tried), sum(r["recovered"] is not None for r in tried))
+            for name in dict.fromkeys(r["intervention"] for r in told)
+            if (tried := [r for r in told if r["intervention"] == name])
+        ],
+    } if labels else None  # fmt: skip
 
 
 def _evidence(row: Row) -> Values:

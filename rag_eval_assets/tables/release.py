@@ -22,12 +22,13 @@ RELEASE = (
     table("diagnosis", "release", "a failed question under one intervention", ("question_id", "intervention"), [
         QUESTION_ID,
         col("split", string, "Split of the question."),
-        col("intervention", string, "control, gold_context, larger_top_k or larger_budget."),
+        col("intervention", string, "control, gold_context, larger_top_k, larger_budget or reranker=NAME; all but gold_context replay "
+            "the recorded ranking."),
         col("recovered", boolean, "Whether the question passed under it.", null=True),
         col("label", string, "Implicated step: retrieval_miss, ranked_out, context_assembly_loss, generation_failure, filtered_out, "
             "evidence_lost_in_ingestion, unstable, not_diagnosable; none where the question did not fail."),
-        col("why", string, "relevant_not_retrieved, relevant_ranked_out, relevant_dropped_from_context, fails_with_gold_context, ...",
-            null=True),
+        col("why", string, "relevant_filtered_out, relevant_not_retrieved, relevant_ranked_out, relevant_dropped_from_context, "
+            "fails_with_gold_context, ...", null=True),
         col("best_rank", i32, "Best relevant rank in the ranking; null for none.", null=True),
         col("result_id", string, "Content-hash id of this result."),
         *SCORE, DETAIL,

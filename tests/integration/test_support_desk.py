@@ -2,7 +2,7 @@
 
 The counts are worked by hand from tests/support_desk: tokens are words, the desk ranks paragraphs by words shared with the question.
 Nine questions have their paragraph first and within 40 words. `refund` shares no word with its paragraph but one, and six others share
-as much. `printer` and `spill` have theirs second, behind 77 and 26 words, and it is 75 and 105 long: past 40, and past 120 too. Of
+as much. `printer` and `spill` have theirs second, behind 77 and 26 words, and it is 75 and 107 long: past 40, and past 120 too. Of
 `sprinkler` the desk quotes the sentence before the one that answers, whatever else is delivered.
 """
 
@@ -51,9 +51,9 @@ def desk(at_first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fol
     return Folder(tmp_path / "desk")
 
 
-def set_to(folder: Folder, **system: Any) -> Folder:
+def set_to(folder: Folder, more: dict[str, Any] | None = None, **system: Any) -> Folder:
     path = folder.path / "evaluation.yaml"
-    settings = yaml.safe_load(path.read_text())
+    settings = yaml.safe_load(path.read_text()) | (more or {})
     settings["systems"]["desk"] |= system
     path.write_text(yaml.safe_dump(settings, sort_keys=False))
     return Folder(folder.path)
@@ -132,3 +132,32 @@ def test_a_larger_top_k_within_the_same_budget_recovers_none_and_calls_no_retrie
     assert computed(report, "answers") == 2  # of `gate` and `pallet` a third paragraph still fits
     assert calls(folder)["retrieve"] == 0
     assert verdicts(folder) == before
+
+
+def test_replays_of_the_recorded_ranking_try_a_reranker_and_larger_limits_without_one_retriever_call(desk: Folder) -> None:
+    calls(desk)
+    tried = {
+        "rerankers": {"opening": {"kind": "function", "model": "own_support_desk:opening", "version": "1"}},
+        "diagnosis": {"larger_top_k": 6, "larger_budget": 240, "rerankers": ["opening"]},
+    }
+    folder = set_to(desk, tried, token_budget=120)
+    assert sync(folder).failed == {}
+    told = calls(folder)
+    assert told["retrieve"] == 0
+    # Six contexts changed; of four failed questions five replays each: control, gold context, top_k, budget, reranker.
+    assert told["generate"] == 6 + 4 * 5
+    diagnosed = rows(folder, "diagnosis")
+    recovered = {
+        name: {r["question_id"] for r in diagnosed if r["intervention"] == name and r["recovered"]}
+        for name in {r["intervention"] for r in diagnosed}
+    }
+    # "With which rod ..." and "With how many scoops of lime ..." put the second paragraph first, where it fits 120 words alone. With both
+    # delivered (240 words) the desk quotes the first, which shares as many words.
+    assert recovered == {
+        "control": set(),
+        "gold_context": {"refund", "printer", "spill"},
+        "larger_top_k": set(),
+        "larger_budget": set(),
+        "reranker=opening": {"printer", "spill"},
+    }
+    assert {r["label"] for r in diagnosed if r["question_id"] == "spill"} == {"context_assembly_loss"}

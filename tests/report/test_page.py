@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from rag_eval_assets.report import canvas, page, pictures
+from rag_eval_assets.report.failures import implicated
 from rag_eval_assets.tables import TABLES
 
 Row = dict[str, Any]
@@ -342,6 +343,25 @@ def test_a_failed_question_tells_its_whole_story(html: str) -> None:
     assert 290 < len(delivered) <= 300
     assert delivered.endswith("…")
     assert "No answer: the time limit for one item was reached (no reply within 30 s)" in said
+
+
+def test_replays_are_summed_up_as_observed_with_those_that_confirm(row: Maker) -> None:
+    def tried(name: str, label: str, intervention: str, recovered: bool | None, split: str = "release") -> Row:
+        return row("diagnosis", question_id=name, split=split, label=label, intervention=intervention, recovered=recovered)
+
+    rows = [
+        tried("a", "ranked_out", "control", False), tried("a", "ranked_out", "larger_top_k", True),
+        tried("b", "ranked_out", "control", False), tried("b", "ranked_out", "larger_top_k", None),
+        tried("b", "ranked_out", "reranker=r", False), tried("c", "retrieval_miss", "control", False),
+        tried("d", "none", "control", None), tried("e", "retrieval_miss", "control", False, "development"),
+    ]  # fmt: skip
+    found = implicated(rows, "release")
+    assert found == {
+        "labels": [("ranked out", 2), ("retrieval miss", 1)],
+        "confirmed": (1, 2),
+        "recovered": [("control", 0, 3), ("larger top k", 1, 1), ("reranker=r", 0, 1)],
+    }
+    assert implicated(rows[6:7], "release") is None
 
 
 def test_an_unanswerable_question_that_was_answered_failed_at_refusal(html: str) -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from rag_eval_assets.generation.context import assemble
 from rag_eval_assets.scoring.answers import score_answers
-from rag_eval_assets.scoring.diagnosis import INTERVENTIONS, diagnose
+from rag_eval_assets.scoring.diagnosis import INTERVENTIONS, Replay, Trials, diagnose
 from rag_eval_assets.tables import TABLES
 from tests.scoring.builders import Row, answer, citation, complete, question, quoted, retrieval
 
 WORDS = "The filter is changed every two years."
 OTHER = "The fan is cleaned in spring."
 SPEC = {
-    "system": "s", "retriever": "bm25", "depth": 10, "top_k": 2, "token_budget": 100, "ordering": "best_first", "reader": "x",
+    "system": "s", "chunking": "c", "retriever": "bm25", "depth": 10, "top_k": 2, "token_budget": 100, "ordering": "best_first", "reader": "x",
     "require_citations": True, "parameters": "{}",
 }  # fmt: skip
 
@@ -41,11 +41,12 @@ def _whole(source: Row) -> Row:
 def diagnosed(rows: list[Row], read: Any = reads_well, asked: Row | None = None, first: Any = None, **more: Any) -> dict[str, Row]:
     asked = asked or question(reference_answer="every two years", gold_context=WORDS)
     labels = more.pop("labels", [quoted("q", "manual", 0, WORDS)])
+    trials, exclusion = more.pop("trials", None), more.pop("exclusion", ())
     spec = {**SPEC, **more}
     contexts = assemble(rows, spec)
     answers = [(first or read)(asked, c, spec) for c in contexts]
     scores = score_answers([asked], contexts, answers, labels, require_citations=True)
-    found = diagnose([asked], labels, spec, rows, contexts, answers, scores, read, assemble=assemble)
+    found = diagnose([asked], labels, spec, rows, contexts, answers, scores, read, assemble=assemble, exclusion=exclusion, trials=trials)
     assert all(set(r) == set(TABLES["diagnosis"].columns) for r in found)
     return {r["intervention"]: r for r in found}
 
@@ -89,6 +90,54 @@ def test_evidence_that_was_never_retrieved_is_a_retrieval_miss() -> None:
 def test_a_reader_that_fails_with_gold_context_is_implicated_itself() -> None:
     found = diagnosed(at_rank(1), reads_badly)
     assert (found["control"]["label"], found["control"]["why"]) == ("generation_failure", "fails_with_gold_context")
+
+
+def shared_words(query: str, passages: list[str]) -> list[float]:
+    return [float("filter" in passage) for passage in passages]
+
+
+def test_a_reranker_is_tried_on_the_recorded_ranking_and_confirms_what_was_ranked_out() -> None:
+    found = diagnosed(at_rank(5), trials=Trials(rerankers={"words": shared_words, "none": lambda q, p: [0.0] * len(p)}))
+    assert (found["control"]["label"], found["control"]["best_rank"]) == ("ranked_out", 5)
+    # Twice top_k reaches rank 4; the reranker puts rank 5 first; equal scores keep the order recorded.
+    assert {name: r["recovered"] for name, r in found.items()} == {
+        "control": False, "gold_context": True, "larger_top_k": False, "larger_budget": False, "reranker=words": True, "reranker=none": False,
+    }  # fmt: skip
+    assert found["reranker=words"]["detail"] == (
+        "the recorded ranking in the order of words: passes; implicated: ranked out; candidate experiment: a larger top_k or a reranker"
+    )
+    assert not diagnosed(at_rank(9), trials=Trials(rerankers={"words": shared_words}))["reranker=words"]["recovered"]
+
+
+def test_a_limit_of_the_settings_is_tried_in_place_of_twice_the_systems_own() -> None:
+    assert diagnosed(at_rank(5), trials=Trials(top_k=5))["larger_top_k"]["recovered"]
+    assert diagnosed(at_rank(2, tokens=60), trials=Trials(budget=110))["larger_budget"]["recovered"] is False
+    assert diagnosed(at_rank(2, tokens=60), trials=Trials(budget=120))["larger_budget"]["recovered"]
+    assert diagnosed(at_rank(3), trials=Trials(top_k=2))["larger_top_k"]["reason"] == "not_diagnosable"
+
+
+@pytest.mark.parametrize(
+    ("score", "status", "reason"),
+    [
+        (lambda q, p: [1.0], "failed", "unusable_reply"),
+        (lambda q, p: [float("nan")] * len(p), "failed", "non_finite_score"),
+        (lambda q, p: 1 / 0, "failed", "crashed"),
+        (Replay(None, "not_applicable", "not_installed"), "not_applicable", "not_installed"),
+    ],
+)
+def test_a_reranker_that_gives_no_order_fails_its_own_replay_alone(score: Any, status: str, reason: str) -> None:
+    found = diagnosed(at_rank(3), trials=Trials(rerankers={"r": score}))
+    assert (found["reranker=r"]["status"], found["reranker=r"]["reason"], found["reranker=r"]["recovered"]) == (status, reason, None)
+    assert found["larger_top_k"]["recovered"]
+
+
+def test_evidence_that_a_filter_hid_is_filtered_out_where_the_product_filters() -> None:
+    hidden = [complete("filter_exclusion", question_id="q", excluded_documents=["manual"])]
+    found = diagnosed(at_rank(9), exclusion=hidden)["control"]
+    assert (found["label"], found["why"]) == ("filtered_out", "relevant_filtered_out")
+    assert "candidate experiment: a soft filter" in found["detail"]
+    # A system of one's own filters out of sight.
+    assert diagnosed(at_rank(9), exclusion=hidden, chunking=None)["control"]["label"] == "retrieval_miss"
 
 
 def test_evidence_lost_in_ingestion_is_named_before_retrieval() -> None:

@@ -58,3 +58,9 @@ class Desk:
     def _note(self, call: str) -> None:
         with (_HERE / "calls.txt").open("a", encoding="utf-8") as file:
             file.write(call + "\n")
+
+
+def opening(query: str, passages: list[str]) -> list[float]:
+    """A reranker: words a passage shares with the first eight of the question, which say what is asked for."""
+    asked = _words(" ".join(query.split()[:8]))
+    return [float(len(asked & _words(passage))) for passage in passages]

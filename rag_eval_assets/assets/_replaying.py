@@ -1,0 +1,64 @@
+"""How a recorded run is replayed: who answers again, and the rerankers that its ranking is tried with.
+
+What belongs here: opening what settings name for replays. What does not: which replays are made and what they say (`scoring.diagnosis`).
+No retriever is called from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rag_eval_assets.assets._answering import REPLAY, answer, reader_limits
+from rag_eval_assets.assets._rerankers import open_reranker
+from rag_eval_assets.generation.answer_rows import answer_row
+from rag_eval_assets.graph import Step
+from rag_eval_assets.retrieval.ordering import NoRanking
+from rag_eval_assets.scoring.diagnosis import Replay, Score, Trials
+from rag_eval_assets.settings import Folder, Settings
+from rag_eval_assets.tables import FAILED
+
+Row = dict[str, Any]
+
+
+def replaying(step: Step) -> Callable[[Row, Row, Row], Row]:
+    """Answers one question again; what was only logged cannot be."""
+
+    def read(question: Row, context: Row, spec: Row) -> Row:
+        if spec["kind"] == "import":
+            return answer_row(question, context, spec, status=FAILED, reason="not_diagnosable")
+        return answer(step, {**spec, "repeat": REPLAY}, [(question, context)])[0]
+
+    return read
+
+
+def trials(folder: Folder) -> Trials:
+    """What `diagnosis` of the settings tries."""
+    chosen = folder.settings.diagnosis
+    return Trials(chosen.larger_top_k, chosen.larger_budget, {name: _opened(folder, name) for name in chosen.rerankers})
+
+
+def replay_settings(settings: Settings, system: str | None) -> dict[str, Any]:
+    """What a diagnosis depends on: what it tries, its rerankers, and the limits under which answers may be missing."""
+    chosen = settings.diagnosis
+    rerankers = {name: settings.rerankers[name].model_dump(mode="json") for name in chosen.rerankers}
+    return {
+        "pass_metric": settings.scoring.pass_metric,
+        "tries": chosen.model_dump(),
+        "rerankers": rerankers,
+        **reader_limits(settings, system),
+    }
+
+
+def replay_libraries(settings: Settings) -> list[str]:
+    """Distributions that shape a replay."""
+    models = any(settings.rerankers[name].kind == "cross_encoder" for name in settings.diagnosis.rerankers)
+    return ["PyStemmer", *(["sentence-transformers"] if models else [])]
+
+
+def _opened(folder: Folder, name: str) -> Score | Replay:
+    found = open_reranker(folder, name)
+    if isinstance(found, NoRanking):
+        return Replay(None, found.status, found.reason, note=found.detail)
+    score: Score = found.score
+    return score
