@@ -105,8 +105,7 @@ def diagnosis(
     golden_evidence: pa.Table,
     filter_exclusion: pa.Table,
 ) -> Product:
-    """Failed questions answered again with their gold context, and from the recorded ranking with a larger top_k, a larger budget or a
-    reranker, beside a control; which step is implicated."""
+    """Failed questions answered again with gold context, larger limits or a reranker, beside a control; which step is implicated."""
     return Product(
         diagnosing.diagnose(
             golden_questions.to_pylist(),
