@@ -77,7 +77,8 @@ def test_fraktur_lines_are_read_best_with_a_model_of_their_script(shared: Path) 
     told: dict[str, float] = {}
     for name in [*(name for name in ("deu", "frk", "Fraktur") if name in found[1]), "rapidocr"]:
         errors = units = 0
-        for line, gold in zip(lines, golds, strict=True):
+        # RapidOCR takes many times as long a line, and its figure here is no more than a bound.
+        for line, gold in list(zip(lines, golds, strict=True))[: 4 if name == "rapidocr" else None]:
             if name == "rapidocr":
                 text = " ".join(element.text for element in ocr.parse(line, "image/png", ParseOptions()).elements)
             else:
