@@ -73,10 +73,15 @@ def uncut(step: Step) -> str | None:
     return "no_embedder" if needed and open_embedder(step, needed) is None else None
 
 
+def vectors_file(settings: Settings, name: str) -> str:
+    """The cache that holds an embedder's vectors: one for each state of the code that makes them."""
+    chosen = settings.embedders[name]
+    return f"vectors-{chosen.kind}-{_code(chosen.kind, chosen.pooling)[:8]}.sqlite"
+
+
 def vectors(step: Step, name: str) -> SqliteStore:
-    """Vectors by model and text, a cache that is safe to delete; one file for each state of the code that makes them."""
-    chosen = step.settings.embedders[name]
-    return SqliteStore(step.folder.stores / f"vectors-{chosen.kind}-{_code(chosen.kind, chosen.pooling)[:8]}.sqlite")
+    """Vectors by model and text, a cache that is safe to delete."""
+    return SqliteStore(step.folder.stores / vectors_file(step.settings, name))
 
 
 def text_embedding(step: Step, *, query: bool) -> Callable[[str, Sequence[str]], np.ndarray | None]:

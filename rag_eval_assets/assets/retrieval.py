@@ -257,7 +257,7 @@ def _ranked(
         embed_passages=text_embedding(step, query=False),
         written=written,
         threads=step.settings.limits.threads,
-        terms=_terms(step),
+        terms=SqliteStore(step.folder.stores / terms_file()),
         imported=imported,
         gold=gold,
         rerankers=lambda name: open_reranker(step.folder, name),
@@ -319,15 +319,15 @@ def _vectors_of(chosen: Mapping[str, Any], chunk_embeddings: pa.Table) -> dict[s
     return found
 
 
-def _terms(step: Step) -> SqliteStore:
-    """Analysed texts, a cache that is safe to delete; one file for each state of the code and the libraries that make them."""
+def terms_file() -> str:
+    """The cache of analysed texts, safe to delete: one for each state of the code and the libraries that make them."""
     code = digest(
         SourceTree().module_hash("rag_eval_assets.retrieval.bm25"),
         library_version("bm25s"),
         library_version("PyStemmer"),
         unicodedata.unidata_version,
     )
-    return SqliteStore(step.folder.stores / f"terms-{code[:8]}.sqlite")
+    return f"terms-{code[:8]}.sqlite"
 
 
 def _scoring(settings: Settings, _: str | None) -> dict[str, Any]:

@@ -16,16 +16,22 @@ from rag_eval_assets.storage.sync import open_catalogue
 class Problem:
     """One thing wrong with the storage, and what to do about it."""
 
-    kind: Literal["torn", "foreign", "missing", "unexplained"]
+    kind: Literal["torn", "foreign", "missing", "unexplained", "left over"]
     what: str
     mend: str
+
+    @property
+    def harmless(self) -> bool:
+        """Whether every table that the graph expects can still be trusted."""
+        return self.kind == "left over"
 
 
 def verify_tables(folder: Folder) -> list[Problem]:
     """Every problem of the table root, in a fixed order.
 
-    Torn: pages, rows or footer do not match their checksums. Foreign: a file that no asset partition of this graph owns. Missing: an
-    asset partition without a file. Unexplained: a footer that names an input version which is not the one on disk.
+    Torn: pages, rows or footer do not match their checksums. Foreign: a file that is no table. Left over: the table of a partition that
+    settings no longer have. Missing: an asset partition without a file. Unexplained: a footer that names an input version which is not
+    the one on disk.
     """
     graph, catalogue = Graph(folder), open_catalogue(folder)
     problems: list[Problem] = []
@@ -35,7 +41,10 @@ def verify_tables(folder: Folder) -> list[Problem]:
     for path, node in catalogue.files():
         if path.name == MARKER and path.parent == catalogue.root:
             continue
-        if node is None or node not in expected:
+        if node is not None and node not in expected:
+            problems.append(Problem("left over", f"{path} is the table of a partition that is no longer there", "Run 'rag-eval prune'."))
+            continue
+        if node is None:
             problems.append(Problem("foreign", f"{path} belongs to no asset partition of this graph", "Move it away or delete it."))
             continue
         try:
