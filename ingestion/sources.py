@@ -132,11 +132,12 @@ def undeclared_imports(rows: Iterable[Mapping[str, Any]], declared: Mapping[str,
     problems = []
     for row in rows:
         for text in row["imports"]:
-            if text["parser"] not in declared:
+            parser, where = text["parser"], f"corpus/{text['path']}"
+            if parser not in declared:
                 known = ", ".join(declared) or "none"
-                problems.append(f"corpus/{text['path']}: no parser {text['parser']!r} of kind imported in settings (known: {known}); add it")
-            elif row["doc_class"] not in declared[text["parser"]]:
-                problems.append(f"corpus/{text['path']}: parser {text['parser']!r} does not read class {row['doc_class']!r}; add it to its classes")
+                problems.append(f"{where}: no parser {parser!r} of kind imported in settings (known: {known}); add it")
+            elif row["doc_class"] not in declared[parser]:
+                problems.append(f"{where}: parser {parser!r} does not read class {row['doc_class']!r}; add it to its classes")
     if problems:
         raise CorpusError("\n".join(problems))
 

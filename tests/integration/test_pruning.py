@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_assets.snapshots import save_snapshot
 from rag_eval_assets.pruning import leftovers, prune
 from rag_eval_assets.settings import Folder
+from rag_eval_assets.snapshots import save_snapshot
 from rag_eval_assets.storage.sync import LockedError, storage_lock, sync
 from rag_eval_assets.storage.verify import verify_tables
 from tests.integration.conftest import CHANGES
