@@ -78,3 +78,29 @@ def test_fusion_of_bm25_and_the_default_embedder_on_english_questions(shared: Pa
         assert lower > 0, (fused, means)
         lower, upper = paired_difference(values[fused], values["bm25"])
         assert lower < 0 < upper, (fused, means)
+
+
+@pytest.mark.reference
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+def test_fusion_on_scifact_beats_the_dense_lane_and_is_not_shown_to_beat_bm25(shared: Path, tmp_path: Path) -> None:
+    """All 300 test questions by ranks alone, which tune nothing; by scores, the second half with weights of the first."""
+    store = SqliteStore(os.environ.get(VECTORS) or tmp_path / "vectors.sqlite")
+    sparse, dense, qrels = lanes_of(shared / "retrieval" / "scifact", "en", store)
+    tuning, asked = sorted(qrels)[::2], sorted(qrels)[1::2]
+    unit_of = {doc: doc for lane in (sparse, dense) for ranking in lane.values() for doc, _ in ranking}
+    pairs = {q: [sparse[q], dense[q]] for q in qrels}
+    weights = tune({q: pairs[q] for q in tuning}, {q: qrels[q] for q in tuning}, unit_of, lanes=2, steps=10, how="min_max", k=10).weights
+    fused = {
+        "rrf": ({q: rrf([[doc for doc, _ in lane] for lane in own]) for q, own in pairs.items()}, sorted(qrels)),
+        "convex": ({q: weighted_sum(own, weights, "min_max") for q, own in pairs.items()}, asked),
+    }
+    for name, (ranking, questions) in fused.items():
+        values = measured(ranking, qrels, questions)
+        print(f"\n{name}: nDCG@10 {sum(values) / len(values):.4f} over {len(questions)} questions")
+        for lane, shown in ((dense, True), (sparse, False)):
+            lower, upper = paired_difference(values, measured(lane, qrels, questions))
+            print(f"  minus {'dense' if shown else 'bm25'}: [{lower:.4f}, {upper:.4f}]")
+            assert (lower > 0) == shown
+    rrf_mean = sum(measured(fused["rrf"][0], qrels, sorted(qrels))) / len(qrels)
+    assert rrf_mean == pytest.approx(0.7163, abs=0.003)
