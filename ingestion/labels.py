@@ -31,6 +31,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "heading_path": ("quotation",),
     "entity": ("quotation",),
     "relation": ("quotation", "other_quotation"),
+    "preference": ("question", "answer", "other_answer"),
 }
 """Kinds of label, each with the fields it needs beside `kind`, `document` and `value`."""
 
@@ -40,14 +41,15 @@ VALUES: dict[str, tuple[str, ...]] = {
     "cut": ("yes", "no"),
     "predicate": ("yes", "no"),
     "heading": ("1", "2", "3", "4", "5", "6"),
+    "preference": ("answer", "other_answer", "tie"),
 }
 """Values that a kind allows. A language is an ISO 639-1 code, a predicate's value whether the document should pass the question's filter,
-a heading's value its level, a path the headings above a passage, parted by ` > `; PII, entity and relation have their type, where `none`
-says that the document holds none."""
+a heading's value its level, a path the headings above a passage, parted by ` > `, a preference's value the better answer; PII, entity and
+relation have their type, where `none` says that the document holds none."""
 
 FIELDS = (
     "kind", "document", "other_document", "quotation", "other_quotation", "occurrence", "value", "annotator", "source", "question",
-    "answer",
+    "answer", "other_answer",
 )  # fmt: skip
 
 _OF_KINDS: dict[str, tuple[str, ...]] = {
@@ -55,10 +57,12 @@ _OF_KINDS: dict[str, tuple[str, ...]] = {
     "other_quotation": ("relation",),
     "occurrence": ("entity",),
     "source": ("entity", "relation"),
+    "other_answer": ("preference",),
 }
 _NONE = ("pii", "entity", "relation")
 _JUDGED = (
     "kind", "doc_id", "other_doc_id", "quotation", "other_quotation", "occurrence", "annotator", "source", "question_id", "answer",
+    "other_answer",
 )  # fmt: skip
 _PAGE = re.compile(r"(?P<doc>.+)\.p(?P<number>\d+)", re.S)
 _TABLE = re.compile(r"(?P<doc>.+)\.t(?P<number>\d+)", re.S)
@@ -151,9 +155,9 @@ def _marked(row: dict[str, Any]) -> list[dict[str, Any]]:
 def read_labels(folder: Path, doc_ids: Collection[str]) -> list[dict[str, Any]]:
     """Rows of `quality_labels` from `labels/**/*.jsonl`, in order of label_id. An absent folder gives no rows.
 
-    One object a line: kind, document, value, and where the kind needs them other_document, quotation, other_quotation, question, answer;
-    annotator is free. A `source` makes an entity or relation the prediction of that tool; `occurrence` says which of several mentions
-    an entity is, from 1. The documents of a pair are put in order, so a pair is one label whichever way round it was written.
+    One object a line: kind, document, value, and where the kind needs them other_document, quotation, other_quotation, question, answer,
+    other_answer; annotator is free. A `source` makes an entity or relation the prediction of that tool; `occurrence` says which of several
+    mentions an entity is, from 1. The documents of a pair are put in order, so a pair is one label whichever way round it was written.
     Raises LabelError with every problem found.
     """
     known = set(doc_ids)
@@ -258,5 +262,13 @@ def _label(line: str, known: set[str], file: str, number: int) -> dict[str, Any]
         "question_id": raw.get("question"),
         "answer": raw.get("answer"),
     }
-    content = json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return {"label_id": hashlib.sha256(content.encode()).hexdigest(), **row, "file": file, "line": number}
+    # Only where it is there: the ids of other labels stay what they were before this field.
+    other = {"other_answer": raw["other_answer"]} if raw.get("other_answer") else {}
+    content = json.dumps(row | other, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return {
+        "label_id": hashlib.sha256(content.encode()).hexdigest(),
+        **row,
+        "other_answer": raw.get("other_answer"),
+        "file": file,
+        "line": number,
+    }

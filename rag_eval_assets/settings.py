@@ -424,6 +424,9 @@ class Judge(Strict):
     repeats: int = Field(1, ge=1, le=20, description="How often the audit has every label judged, to see how steady the judge is.")
     relevance_threshold: float = Field(0.5, ge=0, le=1, description="Relevance from which a passage counts as relevant; calibrate it.")
     embedder: Name | None = Field(None, description="Embedder that answer_relevancy compares questions with; null: not applicable.")
+    pairs: tuple[tuple[Name, Name], ...] = Field(
+        (), description="Pairs of systems, [candidate, other], between whose answers it prefers, each question in both orders."
+    )
 
 
 class Scoring(Strict):
@@ -516,9 +519,9 @@ class Settings(Strict):
 
     @property
     def judge_parameters(self) -> dict[str, dict[str, Any]]:
-        """Every judge with its model, by name."""
+        """Every judge with its model, by name; without its pairs, which shape no score of a system."""
         return {
-            name: {**judge.model_dump(mode="json"), "endpoint": self.models[judge.model].identity}
+            name: {**judge.model_dump(mode="json", exclude={"pairs"}), "endpoint": self.models[judge.model].identity}
             for name, judge in sorted(self.judges.items())
         }
 

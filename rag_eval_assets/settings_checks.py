@@ -132,6 +132,10 @@ def _scoring(settings: Settings) -> Iterator[Problem]:
     for name, judge in settings.judges.items():
         yield from _unknown(("judges", name, "metrics"), "judged metric", judge.metrics, JUDGED)
         yield from _unknown(("judges", name, "model"), "model", [judge.model], settings.models)
+        for number, pair in enumerate(judge.pairs):
+            yield from _unknown(("judges", name, "pairs", number), "system", pair, settings.systems)
+            if pair[0] == pair[1]:
+                yield ("judges", name, "pairs", number), f"pairs {pair[0]!r} with itself; name two systems"
         yield from _unknown(("judges", name, "embedder"), "embedder", filter(None, [judge.embedder]), settings.embedders)
 
 

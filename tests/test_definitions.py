@@ -199,15 +199,15 @@ def test_a_contract_breach_is_not_retried_and_nothing_lands(tmp_path: Path, monk
 
     folder = small_folder(tmp_path / "small")
     graph = Graph(folder)
-    broken = graphs.TableAsset(
-        **{**graph.assets["judge_audit"].__dict__, "body": lambda step, quality_labels: graphs.Product([{"judge": "x"}])}
-    )
+    broken = graphs.TableAsset(**{**graph.assets["judge_audit"].__dict__, "body": lambda step, **tables: graphs.Product([{"judge": "x"}])})
     graph.code_version(AssetPartition("judge_audit"))
     graph.assets["judge_audit"] = broken
     built = build_definitions(graph, open_catalogue(folder))
     with dg.instance_for_test() as instance:
         result = built.resolve_implicit_global_asset_job_def().execute_in_process(
-            instance=instance, asset_selection=[dg.AssetKey("quality_labels"), dg.AssetKey("judge_audit")], raise_on_error=False
+            instance=instance,
+            asset_selection=[dg.AssetKey(name) for name in ("quality_labels", "golden_questions", "judge_audit")],
+            raise_on_error=False,
         )
     assert not result.success
     failure = next(e for e in result.all_events if e.is_step_failure)

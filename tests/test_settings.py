@@ -131,6 +131,16 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, old: str, new: str, 
             "2: judges.j.metrics: no judged metric 'faithfullness'; known: faithfulness, context_recall, context_precision",
         ),
         ("parsers:", "judges: {j: {model: m}}\nparsers:", "1: judges.j.model: no model 'm'; known: "),
+        (
+            "parsers:",
+            "models: {m: {base_url: 'http://h/v1', model: x}}\njudges: {j: {model: m, pairs: [[first, last]]}}\nparsers:",
+            "2: judges.j.pairs.0: no system 'last'; known: first",
+        ),
+        (
+            "parsers:",
+            "models: {m: {base_url: 'http://h/v1', model: x}}\njudges: {j: {model: m, pairs: [[first, first]]}}\nparsers:",
+            "2: judges.j.pairs.0: pairs 'first' with itself; name two systems",
+        ),
         ("parsers:", "ann: {chunkings: [page]}\nparsers:", "1: ann.chunkings: no chunking 'page'"),
         (
             "strategy: whole",

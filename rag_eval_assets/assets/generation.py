@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.assets._answering import answer, builtin_spec, reader_limits
 from rag_eval_assets.assets._external import external_rankings, external_spec
-from rag_eval_assets.assets._judging import judge_settings, open_judge, open_vectors
+from rag_eval_assets.assets._judging import judge_settings, open_judge, open_vectors, pair_cases, pair_id, pairs_of, prefer
 from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.retrieval import _scoring, retrievers_of
 from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.scoring import answers as answer_metrics
-from rag_eval_assets.scoring import judged, judges, ranking
+from rag_eval_assets.scoring import judged, judges, preference, ranking
+from rag_eval_assets.scoring.judging import Open
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.versions import digest, work_key
 
@@ -160,13 +161,42 @@ def system_scores(
 
 
 @table_asset(
-    "quality_labels",
+    "answers",
+    "golden_questions",
     kinds=["python"],
-    settings=lambda s, p: judge_settings(s),
+    columns={
+        "golden_questions": ("question_id", "text", "split", "language", "answerable"),
+        "answers": ("question_id", "answer", "refused", "status", "reason", "detail"),
+    },
+    settings=lambda s, p: {**judge_settings(s), "pairs": pairs_of(s)},
+    pool="answer",
+)
+def preferences(step: Step, answers: dict[str, pa.Table], golden_questions: pa.Table) -> Product:
+    """Which of two systems' answers each judge with pairs prefers, question by question, asked in both orders."""
+    said = {system: by(table.to_pylist(), "question_id") for system, table in answers.items()}
+    wanted = pair_cases(step, golden_questions.to_pylist(), said)
+    kept, todo = step.reuse(wanted)
+    rows, counts = prefer(step, todo)
+    keys = {pair_id(case): key for key, case in wanted.items()}
+    made = [{**row, "work_key": keys[pair_id(row)]} for row in rows]
+    return Product(join(kept, made), computed=len(made), notes={f"replies_{what}": count for what, count in sorted(counts.items())})
+
+
+@table_asset(
+    "quality_labels",
+    "golden_questions",
+    kinds=["python"],
+    columns={"golden_questions": ("question_id", "text")},
+    settings=lambda s, p: {**judge_settings(s), "paired": sorted(pairs_of(s))},
     libraries=["scipy", "ragas"],
     pool="answer",
 )
-def judge_audit(step: Step, quality_labels: pa.Table) -> Product:
+def judge_audit(step: Step, quality_labels: pa.Table, golden_questions: pa.Table) -> Product:
     """Every configured judge against human labels; a judge without a passing audit may report but not gate."""
-    configured = step.settings.judge_parameters
-    return Product(judges.judge_audit(quality_labels.to_pylist(), configured, lambda name: open_judge(step, name)[1]))
+    labels, asked = quality_labels.to_pylist(), {q["question_id"]: q["text"] for q in golden_questions.to_pylist()}
+
+    def opened(name: str) -> Open:
+        return open_judge(step, name)[1]
+
+    rows = judges.judge_audit(labels, step.settings.judge_parameters, opened)
+    return Product(rows + preference.audit(labels, asked, pairs_of(step.settings), opened))

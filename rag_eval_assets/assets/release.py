@@ -16,7 +16,7 @@ from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
 from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
-from rag_eval_assets.scoring import corrected, costs, funnel, gates
+from rag_eval_assets.scoring import corrected, costs, funnel, gates, preference
 from rag_eval_assets.scoring import diagnosis as diagnosing
 from rag_eval_assets.scoring import slices as slicing
 from rag_eval_assets.scoring import summary as summarising
@@ -204,6 +204,18 @@ def identities(
         "aggregation": comparing.AGGREGATION,
         "spec": {k: v for k, v in spec.items() if not k.endswith("_sha256")} | treatments(settings, spec["system"]),
     }
+
+
+@table_asset(
+    "preferences",
+    "judge_audit",
+    kinds=["python"],
+    columns={"judge_audit": ("judge", "metric", "measure", "value")},
+    libraries=["scipy"],
+)
+def preference_summary(step: Step, preferences: pa.Table, judge_audit: pa.Table) -> Product:
+    """How often each judge prefers one system's answers to another's, in each order, and how far the order decides."""
+    return Product(preference.preference_summary(preferences.to_pylist(), judge_audit.to_pylist()))
 
 
 @table_asset(

@@ -78,13 +78,13 @@ def judge_audit(
     "none", reason no_judge.
     """
     if not judges:
-        return [_row("none", "none", "accuracy", 0, False, reason="no_judge")]
+        return [audit_row("none", "none", "accuracy", 0, False, reason="no_judge")]
     usable = sorted((r for r in labels if _usable(r)), key=lambda r: r["label_id"])
     rows = []
     for name in sorted(judges):
         for metric in sorted({audited_metric(m) for m in judges[name]["metrics"]}):
             if not usable:
-                rows += [_row(name, metric, m, 0, False, reason="no_labels") for m in MEASURES]
+                rows += [audit_row(name, metric, m, 0, False, reason="no_labels") for m in MEASURES]
                 continue
             rows += _audit(name, metric, usable, _asked(metric, usable, open_judge(name), judges[name]["repeats"]))
     return rows
@@ -165,7 +165,7 @@ def _audit(judge: str, metric: str, labels: Sequence[Mapping[str, Any]], asked: 
         measure: str, value: float | None, of: int, limits: tuple[float | None, float | None] = (None, None), detail: str | None = None
     ) -> dict[str, Any]:
         detail = "; ".join(filter(None, [told, detail])) or None
-        return _row(judge, metric, measure, of, passes, value, limits, None if value is not None else "no_labels", detail)
+        return audit_row(judge, metric, measure, of, passes, value, limits, None if value is not None else "no_labels", detail)
 
     def rate(measure: str, count: int, of: int, detail: str | None = None) -> dict[str, Any]:
         return row(measure, count / of, of, clopper_pearson(count, of), detail) if of else row(measure, None, 0)
@@ -227,7 +227,7 @@ def _usable(row: Mapping[str, Any]) -> bool:
     return row["kind"] == "judgment" and bool(row["answer"]) and bool(row["quotation"]) and row["value"].strip().lower() in _YES | _NO
 
 
-def _row(
+def audit_row(
     judge: str,
     metric: str,
     measure: str,
@@ -238,6 +238,7 @@ def _row(
     reason: str | None = None,
     detail: str | None = None,
 ) -> dict[str, Any]:
+    """A row of judge_audit; one without a value does not apply."""
     return {
         "judge": judge,
         "metric": metric,

@@ -84,18 +84,20 @@ CORPUS = (
     ], root=True),
     table("quality_labels", "corpus", "a human label, or a prediction imported beside them", ("label_id",), [
         col("label_id", string, "Hash of the label's content."),
-        col("kind", string, "boilerplate, language, pii, duplicate, cut, judgment, predicate, title, heading, heading_path, entity "
-            "or relation."),
+        col("kind", string, "boilerplate, language, pii, duplicate, cut, judgment, predicate, title, heading, heading_path, entity, "
+            "relation or preference."),
         DOC_ID,
         col("other_doc_id", string, "The other document of a pair.", null=True),
         col("quotation", string, "Text the label stands on.", null=True),
         col("other_quotation", string, "The other end of a relation.", null=True),
         col("occurrence", i32, "Which occurrence of the quotation is meant, from 1; null is the first.", null=True),
-        col("value", string, "The label: a language, a type of PII, entity or relation, a title, a heading's level or path, yes or no."),
+        col("value", string, "The label: a language, a type of PII, entity or relation, a title, a heading's level or path, yes or no, "
+            "the preferred answer."),
         col("annotator", string, "Who labelled it.", null=True),
         col("source", string, "Tool whose prediction this is; null for a label of a person.", null=True),
-        col("question_id", string, "Question of a judgment or predicate.", null=True),
+        col("question_id", string, "Question of a judgment, preference or predicate.", null=True),
         col("answer", string, "Answer judged.", null=True),
+        col("other_answer", string, "Answer that a preference holds against it.", null=True),
         col("file", string, "File below labels/."),
         col("line", i32, "Line in that file.", role="volatile"),
     ], root=True),

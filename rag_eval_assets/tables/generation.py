@@ -94,13 +94,29 @@ GENERATION = (
         col("stage", string, "What is scored: ranking, context, answer or citations."),
         col("explanation", string, "Evidence for the verdict.", null=True),
     ], "system"),
+    table("preferences", "generation", "a question on which a judge compares two systems",
+            ("judge", "candidate", "other", "question_id"), [
+        col("judge", string, "Judge."),
+        col("candidate", string, "System preferred or not."),
+        col("other", string, "System it is compared with."),
+        QUESTION_ID,
+        col("split", string, "Split of the question."),
+        col("when_first", string, "What is preferred where the candidate's answer stands first: candidate, other or tie.", null=True),
+        col("when_second", string, "What is preferred where it stands second.", null=True),
+        col("consistent", boolean, "Whether both orders say the same.", null=True),
+        col("value", f64, "1 where both orders prefer the candidate, 0 where both prefer the other, .5 for a tie and for a verdict that "
+            "follows the place.", null=True),
+        *SCORE, DETAIL, WORK_KEY,
+    ]),
     table("judge_audit", "generation", "a judge against human labels", ("judge", "metric", "measure"), [
         col("judge", string, "Judge; none where none is configured."),
-        col("metric", string, "Metric audited: faithfulness for a judge's ragas metrics, claim_faithfulness for those on claims."),
+        col("metric", string, "Metric audited: faithfulness for a judge's ragas metrics, claim_faithfulness for those on claims, "
+            "preference for its verdicts on pairs."),
         col("measure", string, "accuracy, kappa, false_approval_rate, false_rejection_rate; sensitivity and specificity over the "
             "labels that were judged; over repeats verdict_flip_rate and score_variance; order_flip_rate, verdicts that change with the "
             "place of the quotation; length_effect, Spearman's correlation of an answer's length with verdict minus label; cost of all "
-            "requests."),
+            "requests; of preferences accuracy_first and accuracy_second by order, aggregation_gain of both over the better one, and "
+            "swap_consistency."),
         col("value", f64, "The measure.", null=True),
         *interval("the value"),
         col("labels", i32, "Human labels compared; of a rate its denominator."),

@@ -68,6 +68,20 @@ RELEASE = (
         col("failed", i32, "Of those, answers that failed."),
         *SCORE,
     ], "system"),
+    table("preference_summary", "release", "a measure of a judge's preferences between two systems in one split",
+            ("judge", "candidate", "other", "split", "measure"), [
+        col("judge", string, "Judge."),
+        col("candidate", string, "System preferred or not."),
+        col("other", string, "System it is compared with."),
+        col("split", string, "Split."),
+        col("measure", string, "win_rate_first and win_rate_second (the candidate's wins, ties half, by its place), swap_consistency, "
+            "first_place_rate (verdicts for what stands first; .5 where the place does not count), win_rate of both orders together."),
+        col("value", f64, "The measure.", null=True),
+        *interval("the value"),
+        col("questions", i32, "Questions behind it."),
+        col("failed", i32, "Questions on which a judgment or an answer failed."),
+        *SCORE,
+    ]),
     table("corrected_rates", "release", "a judge's rate of approvals in one split, corrected for its errors", ("metric", "split"), [
         col("metric", string, "Judged metric, the one that the judge's audit is of."),
         col("split", string, "Split."),

@@ -92,6 +92,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "entity": {"quotation": "Jan Vos", "value": "person", "occurrence": 2, "source": "tool"},
     "relation": {"quotation": "Jan Vos", "other_quotation": "Brinkhal", "value": "works_for"},
     "predicate": {"question": "q1", "value": "no"},
+    "preference": {"question": "q1", "answer": "Two moons.", "other_answer": "Two.", "value": "tie"},
 }
 
 
@@ -105,7 +106,7 @@ def test_labels_of_every_kind_become_rows_in_order_of_their_hash(tmp_path: Path)
     nothing = [{"kind": kind, "document": "b/c.html", "value": "none"} for kind in ("pii", "entity", "relation")]
     put(tmp_path, "none.jsonl", lines(*nothing))
     rows = read_labels(tmp_path, DOCUMENTS)
-    assert len(rows) == 15
+    assert len(rows) == 16
     assert all(set(row) == set(TABLES["quality_labels"].columns) for row in rows)
     assert [row["label_id"] for row in rows] == sorted(row["label_id"] for row in rows)
     judgment = next(row for row in rows if row["kind"] == "judgment")

@@ -177,6 +177,41 @@ def test_a_judge_scores_answers_through_the_store_and_gates_nothing_before_its_a
         assert len(judge.asked) == asked
 
 
+def test_a_judge_prefers_between_two_systems_and_asks_again_only_where_an_answer_changed(synced: Folder) -> None:
+    def preferring(body: dict[str, Any], number: int) -> Play:
+        return Play(json.dumps({"preferred": "first", "rationale": "r"}))
+
+    with recorded_endpoint(preferring) as judge:
+        changed = {
+            **CHANGES,
+            "models": {"m": {"base_url": judge.url, "model": "recorded"}},
+            "judges": {"panel": {"model": "m", "metrics": [], "pairs": [["first", "second"]]}},
+        }
+        write_settings(synced.path, changed)
+        told = replies(sync(Folder(synced.path)), "preferences")
+        found = {r["question_id"]: r for r in open_catalogue(synced).read(AssetPartition("preferences", None))[0].to_pylist()}
+        assert len(found) == 9
+        differ = [q for q, r in found.items() if r["reason"] == "position_dependent"]
+        assert len(judge.asked) == told["asked"] == 2 * len(differ) > 0
+        summary = open_catalogue(synced).read(AssetPartition("preference_summary", None))[0].to_pylist()
+        measures = {r["measure"]: r for r in summary if r["split"] == found[differ[0]]["split"]}
+        assert (measures["swap_consistency"]["value"], measures["win_rate"]["reason"]) == (0.0, "orders_not_aggregated")
+        asked = len(judge.asked)
+        # Another limit computes no row, and another context only the rows whose answers are other ones.
+        write_settings(synced.path, {**changed, "models": {"m": {**changed["models"]["m"], "deadline_seconds": 30}}})
+        report = sync(Folder(synced.path))
+        assert {str(n): o.computed for n, o in report.materialized.items()}["preferences"] == 0
+        systems = {**SETTINGS["systems"], "second": {**SETTINGS["systems"]["second"], "top_k": 1}}
+        before = {q: r["answer"] for q, r in answers(synced, "second").items()}
+        write_settings(synced.path, {**changed, "systems": systems})
+        report = sync(Folder(synced.path))
+        other = {q for q, r in answers(synced, "second").items() if r["answer"] != before[q]}
+        computed = {str(n): o.computed for n, o in report.materialized.items()}.get("preferences", 0)
+        assert computed >= len(other)
+        assert computed < 9
+        assert len(judge.asked) - asked <= 2 * len(other)
+
+
 # ------------------------------------------------------------------------------------------------- a class of one's own
 OWN = """
 from pathlib import Path
