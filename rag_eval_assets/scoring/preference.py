@@ -222,13 +222,10 @@ def _labelled(label: Row, question: str, costs: dict[str, float | None]) -> Call
 def _audited(judge: str, people: Sequence[str], found: Sequence[Verdicts | None], costs: Sequence[float]) -> list[dict[str, Any]]:
     n, asked = len(people), [v for v in found if v is not None]
     told = f"{n - len(asked)} of {n} judgments failed" if len(asked) < n else None
+    said = {"accuracy": "preferred", "accuracy_first": "when_first", "accuracy_second": "when_second"}
     right = {
-        measure: sum(v is not None and read(v) == human for v, human in zip(found, people, strict=True))
-        for measure, read in (
-            ("accuracy", lambda v: v.preferred),
-            ("accuracy_first", lambda v: v.when_first),
-            ("accuracy_second", lambda v: v.when_second),
-        )
+        measure: sum(v is not None and getattr(v, part) == human for v, human in zip(found, people, strict=True))
+        for measure, part in said.items()
     }
     passes = n >= MINIMUM_LABELS and clopper_pearson(right["accuracy"], n)[0] >= MINIMUM_ACCURACY
     gain = (right["accuracy"] - max(right["accuracy_first"], right["accuracy_second"])) / n
