@@ -310,6 +310,21 @@ def subset(
 
 
 @app.command()
+def synthesize(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(help="Model of `models` that writes them.")],
+    number: Annotated[int, typer.Option(min=1, help="How many passages to ask about.")] = 20,
+    chunking: Annotated[str | None, typer.Option(help="Chunking drawn from; the first in use without it.")] = None,
+) -> None:
+    """Have a model write questions about drawn passages into golden/synthetic.jsonl: development, kind synthetic, to be read."""
+    from rag_eval_assets.synthetic import write_synthetic
+
+    written, counts = write_synthetic(context.obj, model, number, chunking)
+    err.print(escape(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no passage could be drawn"))
+    out.print(escape(str(written)))
+
+
+@app.command()
 def holes(
     context: typer.Context,
     system: Annotated[str | None, typer.Argument(help="A system; every one without it.")] = None,

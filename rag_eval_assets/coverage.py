@@ -126,24 +126,24 @@ def _half_widths(questions: list[Row], gold: Mapping[str, set[str]], documents: 
 
 
 def label_holes(questions: list[Row], evidence: list[Row], rankings: list[Row], depth: int = 10) -> list[Row]:
-    """Documents among the first `depth` of a ranking that no label of their question names: {question_id, doc_id, rank}, rank by document.
+    """Rows of label_holes: documents among the first `depth` of a ranking that no label of their question names, rank by document.
 
-    `rankings` are rows of system_retrievals. A label of grade 0 is a judgment too, and so is one on a document's kept copy. Questions
-    without any label have nothing but holes and are left out, like those that the corpus does not answer.
+    `rankings` are rows of system_retrievals; `text` is a document's best passage. A label of grade 0 is a judgment too, and so is one on a
+    document's kept copy. Questions without any label have nothing but holes and are left out, like those that the corpus does not answer.
     """
     judged: defaultdict[str, set[str]] = defaultdict(set)
     for row in evidence:
         judged[row["question_id"]] |= {row["doc_id"], row["kept_doc_id"] or row["doc_id"]}
-    asked = {q["question_id"] for q in questions if q["answerable"] and judged[q["question_id"]]}
-    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    split = {q["question_id"]: q["split"] for q in questions if q["answerable"] and judged[q["question_id"]]}
+    found: defaultdict[str, dict[str, tuple[int, str]]] = defaultdict(dict)
     for row in sorted(rankings, key=lambda r: (r["question_id"], r["rank"])):
-        if row["rank"] > 0 and row["question_id"] in asked:
+        if row["rank"] > 0 and row["question_id"] in split:
             own = found[row["question_id"]]
-            own.setdefault(row["doc_id"], len(own) + 1)
+            own.setdefault(row["doc_id"], (len(own) + 1, row["text"]))
     return [
-        {"question_id": question, "doc_id": doc_id, "rank": rank}
+        {"question_id": question, "split": split[question], "doc_id": doc_id, "rank": rank, "text": text}
         for question, own in sorted(found.items())
-        for doc_id, rank in own.items()
+        for doc_id, (rank, text) in own.items()
         if rank <= depth and doc_id not in judged[question]
     ]
 

@@ -22,6 +22,8 @@ from rag_eval_assets.tables import DERIVED_SLICES
 Row = dict[str, Any]
 DEVELOPMENT = "development"
 UNSPECIFIED = "unspecified"
+SYNTHETIC, REVIEWED = "synthetic", "reviewed"
+"""Kinds of a question that a model wrote, and of one of those that somebody has read."""
 LINE_BYTES = 4 << 20
 DEPTH = 8
 SHOWN_ERRORS = 50
@@ -335,6 +337,8 @@ def _contradictions(question: Question) -> Iterator[tuple[str, str]]:
         for i, key in enumerate(keys):
             if first.setdefault(key, i) != i:
                 yield f"{name}[{i}]", f"the same label stands at {name}[{first[key]}]; keep one"
+    if SYNTHETIC in question.kinds and REVIEWED not in question.kinds and question.split == "release":
+        yield "split", f"is release, but a model wrote the question; read it and add the kind {REVIEWED!r}, or move it to {DEVELOPMENT}"
     graded = any(item.grade for item in question.relevant) or any(item.grade for item in question.evidence)
     if graded and not question.answerable:
         yield "answerable", "is false, but a label has a grade over 0; set the grade to 0, or answerable to true"

@@ -6,6 +6,7 @@ a setting does (the pure packages take plain values) and secrets (environment on
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from rag_eval_assets.policy import Policy, read_policy
 from rag_eval_assets.settings_base import Name, Strict, sound
 from rag_eval_assets.settings_checks import cron_problem, glob_problem, policy_problems, storage_problem, unresolved
-from rag_eval_assets.settings_models import Model, Reader
+from rag_eval_assets.settings_models import Model, Reader, Scorer
 from rag_eval_assets.strict import Problem, SettingsError, UnresolvedNames, problem_line, read_strict
 from rag_eval_assets.tables import DERIVED_SLICES
 
@@ -491,6 +492,7 @@ class Settings(Strict):
     systems: dict[Name, System] = Field(min_length=1)
     models: dict[Name, Model] = Field({}, description="Language models that readers and judges name.")
     judges: dict[Name, Judge] = Field({})
+    scorers: dict[Name, Scorer] = Field({}, description="Entailment scorers (NLI, HHEM) by path, reported as entailment@NAME.")
     gates: dict[Name, Gate] = Field({})
     policy: str | None = Field(None, description="Policy file of comparisons, a path from this folder; its claims gate.")
     slices: tuple[str, ...] = Field(
@@ -501,6 +503,7 @@ class Settings(Strict):
 
     _claims: Policy | None = PrivateAttr(None)
     _schema: dict[str, Any] | None = PrivateAttr(None)
+    _files: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def claims(self) -> Policy | None:
@@ -524,6 +527,12 @@ class Settings(Strict):
             name: {**judge.model_dump(mode="json", exclude={"pairs"}), "endpoint": self.models[judge.model].identity}
             for name, judge in sorted(self.judges.items())
         }
+
+    @property
+    def scorer_parameters(self) -> dict[str, dict[str, Any]]:
+        """What shapes a scorer's probabilities, by name: its settings without the threshold, and the SHA-256 of its files."""
+        own = {name: chosen.model_dump(mode="json", exclude={"threshold"}) for name, chosen in sorted(self.scorers.items())}
+        return {name: {**part, "files": self._files.get(name)} for name, part in own.items()}
 
     @field_validator("storage")
     @classmethod
@@ -592,12 +601,23 @@ def read_settings(path: Path) -> Settings:
             raise SettingsError(problem_line(path, root, ("storage",), f"{held} is no folder; name a folder for the tables"))
     if settings.policy is not None:
         settings._claims = sound_policy(path.parent / Path(settings.policy).expanduser(), settings)
+    for name, scorer in settings.scorers.items():
+        parts = [(field, getattr(scorer, field)) for field in ("model", "tokenizer")] if scorer.kind == "onnx" else []
+        for field, part in parts:
+            if not (path.parent / part).is_file():
+                raise SettingsError(problem_line(path, root, ("scorers", name, field), f"{path.parent / part} is no file"))
+        settings._files[name] = " ".join(_sha256(path.parent / part) for _, part in parts)
     if settings.scoring.answer_schema is not None:
         schema = _answer_schema(path.parent / Path(settings.scoring.answer_schema).expanduser())
         if isinstance(schema, str):
             raise SettingsError(problem_line(path, root, ("scoring", "answer_schema"), schema))
         settings._schema = schema
     return settings
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _answer_schema(path: Path) -> dict[str, Any] | str:

@@ -129,6 +129,8 @@ def _scoring(settings: Settings) -> Iterator[Problem]:
         yield ("sweep", "k"), f"{settings.sweep.k} is not among scoring.ks {list(settings.scoring.ks)}"
     told = [name for name, (stage, _, _) in METRICS.items() if stage == "answer" and name not in FLAGS]
     yield from _unknown(("scoring", "pass_metric"), "answer metric", [settings.scoring.pass_metric], told)
+    for name in settings.scorers.keys() & settings.judges.keys():
+        yield ("scorers", name), "is the name of a judge too; metrics go by METRIC@NAME, so choose another"
     for name, judge in settings.judges.items():
         yield from _unknown(("judges", name, "metrics"), "judged metric", judge.metrics, JUDGED)
         yield from _unknown(("judges", name, "model"), "model", [judge.model], settings.models)
@@ -206,6 +208,7 @@ def _summary_gate(gate: Gate | Claim, settings: Settings) -> Iterator[Problem]:
     known |= {(name, 0, unit) for name, (_, unit, _) in METRICS.items()} | {(name, 0, "question") for name in STRING_METRICS}
     known |= {(name, 0, "question") for name in (STRUCTURED if settings.scoring.answer_schema else ())}
     known |= {(judged_name(metric, judge), 0, "question") for judge, chosen in settings.judges.items() for metric in chosen.metrics}
+    known |= {(f"entailment@{scorer}", 0, "question") for scorer in settings.scorers}
     of_metric = {(k, unit) for metric, k, unit in known if metric == gate.metric}
     cuts = sorted(k for k, unit in of_metric if unit == gate.unit)
     if not of_metric:

@@ -90,6 +90,30 @@ class Model(Strict):
         )
 
 
+class Scorer(Strict):
+    """An entailment scorer by path. Its metric is reported as entailment@NAME, and gates only with a threshold that its audit confirms."""
+
+    kind: Literal["onnx", "function"] = "onnx"
+    model: str = Field(min_length=1, description="ONNX file, a path from this folder; or module:function of your own.")
+    tokenizer: str | None = Field(None, description="The model's tokenizer.json, a path from this folder; kind onnx.")
+    entailment: int = Field(0, ge=0, description="Number of the label that means support; a model with one logit has none.")
+    max_tokens: int = Field(512, ge=8, description="Tokens of a pair at most; the passage is cut.")
+    threshold: float | None = Field(None, ge=0, le=1, description="Probability from which an answer counts as supported; calibrate it.")
+    version: str | None = Field(None, description="What tells this function from a later one of its name; a function needs it.")
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> Scorer:
+        needed = {"onnx": "tokenizer", "function": "version"}[self.kind]
+        if getattr(self, needed) is None:
+            raise ValueError(f"kind {self.kind} needs {needed!r}")
+        if self.kind == "function" and not re.fullmatch(r"[\w.]+:\w+", self.model):
+            raise ValueError(f"model {self.model!r} is not module:function")
+        strange = sorted({"tokenizer", "entailment", "max_tokens"} & self.model_fields_set) if self.kind == "function" else []
+        if strange or (self.kind == "onnx" and self.version is not None):
+            raise ValueError(f"{', '.join(strange) or 'version'}: no option of kind {self.kind}; leave it out")
+        return self
+
+
 class Reader(Strict):
     """What answers from the delivered passages: the extractive reader, or a model of `models`."""
 

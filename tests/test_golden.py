@@ -439,15 +439,17 @@ def test_rows_that_do_not_fit_the_table_are_refused(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- holes
 def test_documents_that_no_label_names_are_holes_by_their_rank_among_documents() -> None:
-    questions = [{"question_id": q, "answerable": q != "none"} for q in ("a", "bare", "none")]
+    questions = [{"question_id": q, "split": "release", "answerable": q != "none"} for q in ("a", "bare", "none")]
     evidence = [
         {"question_id": "a", "doc_id": "gold", "kept_doc_id": "copy", "grade": 1},
         {"question_id": "a", "doc_id": "poor", "kept_doc_id": None, "grade": 0},
     ]
     found = ["x", "copy", "x", "poor", "y", "z"]
-    rankings = [{"question_id": q, "rank": n, "doc_id": d} for q in ("a", "bare", "none") for n, d in enumerate(found, 1)]
-    rankings.append({"question_id": "a", "rank": 0, "doc_id": None})
+    rankings = [
+        {"question_id": q, "rank": n, "doc_id": d, "text": f"passage {n}"} for q in ("a", "bare", "none") for n, d in enumerate(found, 1)
+    ]
+    rankings.append({"question_id": "a", "rank": 0, "doc_id": None, "text": None})
     assert label_holes(questions, evidence, rankings[::-1], depth=4) == [
-        {"question_id": "a", "doc_id": "x", "rank": 1},
-        {"question_id": "a", "doc_id": "y", "rank": 4},
+        {"question_id": "a", "split": "release", "doc_id": "x", "rank": 1, "text": "passage 1"},
+        {"question_id": "a", "split": "release", "doc_id": "y", "rank": 4, "text": "passage 5"},
     ]

@@ -6,7 +6,7 @@ What belongs here: from a judge's name to what `scoring` asks through. What does
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,7 +16,11 @@ from rag_eval_assets.assets._rows import Row
 from rag_eval_assets.assets.embedding import open_embedder
 from rag_eval_assets.graph import Step
 from rag_eval_assets.resources.language_models import LanguageModel, Request
+from rag_eval_assets.resources.scorers import load_scorer
 from rag_eval_assets.scoring import preference
+from rag_eval_assets.scoring.claim_judge import RELEVANT
+from rag_eval_assets.scoring.entailment import Score, entailment_scores
+from rag_eval_assets.scoring.judged import SIMILARITIES, judged_name, judged_scores
 from rag_eval_assets.scoring.judging import Ask, Judgment, Open, Prompt
 from rag_eval_assets.scoring.ragas_metrics import Embed
 from rag_eval_assets.settings import Settings
@@ -64,6 +68,61 @@ def open_vectors(step: Step, name: str) -> Embed | None:
         return [[float(number) for number in vector] for vector in embedder.embed(list(texts), query=True)]
 
     return embed
+
+
+def open_scorer(step: Step, name: str) -> Score | None:
+    """An entailment scorer of `scorers`; None where the libraries it needs are not installed."""
+    found = load_scorer(step.settings.scorers[name].model_dump(), step.folder.path)
+    return found.score if found else None
+
+
+def judged_work(
+    step: Step, questions: Sequence[Row], contexts: Mapping[str, Row], answers: Mapping[str, Row]
+) -> dict[str, tuple[str, str]]:
+    """(question, metric) by work key: each depends on question, answer and context, and on what of its judge or scorer shapes it."""
+    shaping = {f"entailment@{name}": part for name, part in step.settings.scorer_parameters.items()}
+    for name, judge in step.settings.judges.items():
+        for metric in judge.metrics:
+            own = {"endpoint": priceless(step.settings, name)}
+            if metric in RELEVANT:
+                own["threshold"] = judge.relevance_threshold
+            if metric in SIMILARITIES and judge.embedder:
+                own["embedder"] = step.settings.embedders[judge.embedder].model_dump(mode="json")
+            shaping[judged_name(metric, name)] = own
+    found = {}
+    for question in questions:
+        key = question["question_id"]
+        delivered = {name: value for name, value in contexts.get(key, {}).items() if name != "passages"}
+        for metric, own in shaping.items():
+            found[work_key(step.code, metric, own, question, answers.get(key), delivered)] = (key, metric)
+    return found
+
+
+def judge_answers(
+    step: Step, todo: Sequence[tuple[str, str]], questions: Sequence[Row], contexts: Mapping[str, Row], answers: Mapping[str, Row]
+) -> tuple[list[Row], Counter[str]]:
+    """Rows of system_scores for (question, metric) pairs, and what became of the requests."""
+    rows: list[Row] = []
+    counts: Counter[str] = Counter()
+    for name, judge in step.settings.judge_parameters.items():
+        names = {judged_name(metric, name): metric for metric in judge["metrics"]}
+        wanted: defaultdict[str, set[str]] = defaultdict(set)
+        for question, metric in todo:
+            if metric in names:
+                wanted[question].add(names[metric])
+        if wanted:
+            model, opened = open_judge(step, name)
+            rows += judged_scores(
+                questions, list(answers.values()), list(contexts.values()), name=name, judge=judge, open_judge=opened,
+                embed=open_vectors(step, name), wanted=wanted, on_done=step.progress,
+            )  # fmt: skip
+            counts.update(model.counts)
+    for name in step.settings.scorers:
+        asked = {question for question, metric in todo if metric == f"entailment@{name}"}
+        if asked:
+            own = [q for q in questions if q["question_id"] in asked]
+            rows += entailment_scores(own, answers, contexts, name, open_scorer(step, name), step.progress)
+    return rows, counts
 
 
 def pairs_of(settings: Settings) -> dict[str, list[tuple[str, str]]]:

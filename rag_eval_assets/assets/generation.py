@@ -13,15 +13,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_eval_assets import coverage
 from rag_eval_assets.assets._answering import answer, builtin_spec, reader_limits
 from rag_eval_assets.assets._external import external_rankings, external_spec
-from rag_eval_assets.assets._judging import judge_settings, open_judge, open_vectors, pair_cases, pair_id, pairs_of, prefer
+from rag_eval_assets.assets._judging import (
+    judge_answers,
+    judge_settings,
+    judged_work,
+    open_judge,
+    open_scorer,
+    pair_cases,
+    pair_id,
+    pairs_of,
+    prefer,
+)
 from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.retrieval import _scoring, retrievers_of
 from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.scoring import answers as answer_metrics
-from rag_eval_assets.scoring import judged, judges, preference, ranking
+from rag_eval_assets.scoring import entailment, judges, preference, ranking
 from rag_eval_assets.scoring.judging import Open
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.versions import digest, work_key
@@ -80,6 +91,22 @@ def system_retrievals(
     return Product(rankings.system_rankings(spec, questions, retrieval_runs, text))
 
 
+@table_asset(
+    "system_retrievals",
+    "golden_questions",
+    "golden_evidence",
+    kinds=["python"],
+    columns={
+        "system_retrievals": ("question_id", "rank", "doc_id", "text"),
+        "golden_questions": ("question_id", "split", "answerable"),
+        "golden_evidence": ("question_id", "doc_id", "kept_doc_id"),
+    },
+)
+def label_holes(step: Step, system_retrievals: pa.Table, golden_questions: pa.Table, golden_evidence: pa.Table) -> Product:
+    """Documents among the first ten of each ranking that nobody judged: a recall that does not count them may be wrong either way."""
+    return Product(coverage.label_holes(golden_questions.to_pylist(), golden_evidence.to_pylist(), system_retrievals.to_pylist()))
+
+
 @table_asset("system_specs", "system_retrievals", kinds=["python"], columns={"system_specs": CONTEXT_PART})
 def contexts(step: Step, system_specs: pa.Table, system_retrievals: pa.Table) -> Product:
     """What is delivered to the reader: the first top_k passages within the token budget, and what was cut."""
@@ -113,14 +140,44 @@ def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_quest
 
 
 @table_asset(
+    "contexts",
+    "answers",
+    "golden_questions",
+    kinds=["ragas", "onnx"],
+    columns={
+        "golden_questions": ("question_id", "split", "text", "language", "answerable", "reference_answer"),
+        "answers": ("question_id", "answer", "refused", "citations", "status", "reason", "detail"),
+        "contexts": ("question_id", "passages", "context_sha256", "status", "reason"),
+    },
+    settings=lambda s, p: {**judge_settings(s), "scorers": s.scorer_parameters},
+    libraries=lambda s, p: ["ragas", *(["onnxruntime", "tokenizers"] if s.scorers else [])],
+    pool="answer",
+)
+def judged_scores(step: Step, contexts: pa.Table, answers: pa.Table, golden_questions: pa.Table) -> Product:
+    """What judges and entailment scorers say of each answer; an unchanged answer, context and judge is not judged again."""
+    questions, delivered, given = (
+        golden_questions.to_pylist(),
+        by(contexts.to_pylist(), "question_id"),
+        by(answers.to_pylist(), "question_id"),
+    )
+    wanted = judged_work(step, questions, delivered, given)
+    kept, todo = step.reuse(wanted)
+    rows, counts = judge_answers(step, todo, questions, delivered, given)
+    keys = {(question, metric): key for key, (question, metric) in wanted.items()}
+    made = [{**row, "work_key": keys[row["question_id"], row["metric"]]} for row in rows]
+    return Product(join(kept, made), computed=len(made), notes={f"replies_{what}": count for what, count in sorted(counts.items())})
+
+
+@table_asset(
     "system_specs",
     "system_retrievals",
     "contexts",
     "answers",
     "golden_questions",
     "golden_evidence",
+    "judged_scores",
     kinds=["numpy", "ragas"],
-    settings=lambda s, p: {**_scoring(s, p), "judges": s.judge_parameters},
+    settings=_scoring,
     libraries=["numpy", "rapidfuzz", "ragas"],
 )
 def system_scores(
@@ -131,6 +188,7 @@ def system_scores(
     answers: pa.Table,
     golden_questions: pa.Table,
     golden_evidence: pa.Table,
+    judged_scores: pa.Table,
 ) -> Product:
     """Every metric of every question: ranking, context, answer and citations, each with its status."""
     questions, evidence = golden_questions.to_pylist(), golden_evidence.to_pylist()
@@ -148,16 +206,8 @@ def system_scores(
         require_citations=bool(system_specs["require_citations"][0].as_py()),
         answer_schema=step.settings.answer_schema,
     )
-    counts: Counter[str] = Counter()
-    for name, judge in step.settings.judge_parameters.items():
-        model, opened = open_judge(step, name)
-        embed = open_vectors(step, name)
-        rows += judged.judged_scores(
-            questions, given, delivered, name=name, judge=judge, open_judge=opened, embed=embed, on_done=step.progress
-        )
-        counts.update(model.counts)
-    notes = {f"replies_{what}": count for what, count in sorted(counts.items())}
-    return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + rows, notes=notes)
+    rows += judged_scores.drop_columns("work_key").to_pylist()
+    return Product([{**row, "stage": "ranking", "explanation": None} for row in ranked] + rows)
 
 
 @table_asset(
@@ -187,8 +237,12 @@ def preferences(step: Step, answers: dict[str, pa.Table], golden_questions: pa.T
     "golden_questions",
     kinds=["python"],
     columns={"golden_questions": ("question_id", "text")},
-    settings=lambda s, p: {**judge_settings(s), "paired": sorted(pairs_of(s))},
-    libraries=["scipy", "ragas"],
+    settings=lambda s, p: {
+        **judge_settings(s),
+        "paired": sorted(pairs_of(s)),
+        "scorers": {name: {**part, "threshold": s.scorers[name].threshold} for name, part in s.scorer_parameters.items()},
+    },
+    libraries=lambda s, p: ["scipy", "ragas", *(["onnxruntime", "tokenizers"] if s.scorers else [])],
     pool="answer",
 )
 def judge_audit(step: Step, quality_labels: pa.Table, golden_questions: pa.Table) -> Product:
@@ -199,4 +253,7 @@ def judge_audit(step: Step, quality_labels: pa.Table, golden_questions: pa.Table
         return open_judge(step, name)[1]
 
     rows = judges.judge_audit(labels, step.settings.judge_parameters, opened)
-    return Product(rows + preference.audit(labels, asked, pairs_of(step.settings), opened))
+    rows += preference.audit(labels, asked, pairs_of(step.settings), opened)
+    for name, scorer in step.settings.scorers.items():
+        rows += entailment.audit(labels, name, open_scorer(step, name), scorer.threshold)
+    return Product(rows)

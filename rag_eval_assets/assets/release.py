@@ -295,6 +295,7 @@ def _claims(settings: Settings) -> dict[str, Any]:
     "cleaning_quality",
     "dedup_quality",
     "golden_coverage",
+    "label_holes",
     "golden_questions",
     "golden_evidence",
     "filter_exclusion",

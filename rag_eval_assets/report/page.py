@@ -69,6 +69,7 @@ READS: dict[str, tuple[str, ...]] = {
         *(f"{name}{end}" for name in ("precision", "recall", "false_merge_rate", "missed_merge_rate") for end in ("", "_lower", "_upper")),
     ),
     "golden_coverage": ("kind", "split", "intent", "doc_class", "language", "other", "questions", "value", "detail"),
+    "label_holes": ("question_id", "split", "doc_id", "rank", "text"),
     "golden_questions": ("question_id", "text", "reference_answer", "answerable", "split", "language", "intent", "kinds"),
     "golden_evidence": (
         "question_id", "group", "doc_id", "kept_doc_id", "quotation", "start", "end", "match", "similarity", "lost_at", "found_text",

@@ -425,7 +425,15 @@ def golden(tables: Tables, split: str) -> Values:
         (r["split"], formats.metric_name(r["other"]), _cell_of(r), formats.count(r["questions"]), _points(r["value"]))
         for r in rows if r["kind"] == "half_width"
     ]  # fmt: skip
+    holes = [
+        {"system": system, "question": r["question_id"], "rank": formats.count(r["rank"]),
+         "document": formats.readable(r["doc_id"], QUOTED), "text": formats.readable(r["text"], QUOTED)}
+        for system, own in sorted(parts_of(tables, "label_holes").items())
+        for r in sorted(own, key=lambda r: (r["rank"], r["question_id"], r["doc_id"])) if r["split"] == split
+    ]  # fmt: skip
     return {
+        "holes": holes[:MOST_ROWS],
+        "holes_more": max(0, len(holes) - MOST_ROWS),
         "summary": summary,
         "classes": classes,
         "grid": grid[:MOST_ROWS],

@@ -212,7 +212,7 @@ def label_holes(folder: Folder, system: str | None, depth: int) -> Iterator[str]
     questions = catalogue.read(AssetPartition("golden_questions"))[0].to_pylist()
     evidence = catalogue.read(AssetPartition("golden_evidence"))[0].to_pylist()
     for name in [system] if system is not None else known:
-        ranked = catalogue.read(AssetPartition("system_retrievals", name))[0].select(["question_id", "rank", "doc_id"]).to_pylist()
+        ranked = catalogue.read(AssetPartition("system_retrievals", name))[0].select(["question_id", "rank", "doc_id", "text"]).to_pylist()
         holes = coverage.label_holes(questions, evidence, ranked, depth)
         for hole in holes:
             yield f"{name}  {hole['question_id']}  {hole['rank']}  {hole['doc_id']}"

@@ -53,8 +53,8 @@ def rogan_gladen(approved: Count, sensitivity: Count, specificity: Count) -> tup
 def corrected_rates(scores: Iterable[Mapping[str, Any]], audit: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of corrected_rates: for each audited metric of a judge and split the share of answers it approves, and that share corrected.
 
-    `scores` are rows of system_scores, `audit` those of judge_audit. An answer is approved from `judges.APPROVED`, as in the audit. Only
-    answers with a score count; one whose judgment failed says nothing of the rate.
+    `scores` are rows of system_scores, `audit` those of judge_audit. An answer is approved from the audit's
+    threshold, `judges.APPROVED` where it names none. Only answers with a score count; one whose judgment failed says nothing of the rate.
     """
     known = {(r["judge"], r["metric"], r["measure"]): r for r in audit}
     values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
@@ -66,7 +66,8 @@ def corrected_rates(scores: Iterable[Mapping[str, Any]], audit: Iterable[Mapping
     for (metric, split), scored in sorted(values.items()):
         key = (judge_of(metric), _own_metric(metric))
         sensitivity, specificity = (_count(known.get((*key, measure))) for measure in ("sensitivity", "specificity"))
-        approved = sum(v >= APPROVED for v in scored)
+        threshold = (known.get((*key, "threshold")) or {}).get("value")  # an entailment scorer has one of its own
+        approved = sum(v >= (APPROVED if threshold is None else threshold) for v in scored)
         found, reason = None, None
         if not scored:
             reason = "nothing_to_measure"

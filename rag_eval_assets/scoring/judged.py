@@ -6,7 +6,7 @@ What belongs here: names of judged metrics, and why a row cannot be judged. What
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rag_eval_assets.scoring import claim_judge, ragas_metrics
@@ -40,12 +40,13 @@ def judged_scores(
     judge: Mapping[str, Any],
     open_judge: Open,
     embed: Embed | None = None,
+    wanted: Mapping[str, Collection[str]] | None = None,
     on_done: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of system_scores for the metrics of one judge, one a question and metric, whatever the judge replies.
 
-    `judge` holds metrics (of `METRICS`; ValueError for another) and relevance_threshold. A judgment that did not come, or is none, is a
-    failed row with what came instead.
+    `wanted` gives the metrics to judge of each question; without it all are judged of all. `judge` holds metrics (of `METRICS`; ValueError
+    for another) and relevance_threshold. A judgment that did not come, or is none, is a failed row with what came instead.
     """
     unknown = sorted(set(judge["metrics"]) - set(METRICS))
     if unknown:
@@ -53,12 +54,17 @@ def judged_scores(
     answer_of = {row["question_id"]: row for row in answers}
     context_of = {row["question_id"]: row for row in contexts}
     ordered = sorted(questions, key=lambda q: q["question_id"])
-    work = [_work(q, answer_of.get(q["question_id"]), context_of.get(q["question_id"]), judge, embed) for q in ordered]
+    metrics = {q["question_id"]: sorted(judge["metrics"] if wanted is None else wanted.get(q["question_id"], ())) for q in ordered}
+    ordered = [q for q in ordered if metrics[q["question_id"]]]
+    work = [
+        _work(q, answer_of.get(q["question_id"]), context_of.get(q["question_id"]), {**judge, "metrics": metrics[q["question_id"]]}, embed)
+        for q in ordered
+    ]
     found = judge_all(open_judge, work, on_done)
     return [
         score_row(question, judged_name(metric, name), "question", _stage(metric), outcomes[metric])
         for question, outcomes in zip(ordered, found, strict=True)
-        for metric in sorted(judge["metrics"])
+        for metric in metrics[question["question_id"]]
     ]
 
 

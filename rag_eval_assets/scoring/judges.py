@@ -37,6 +37,9 @@ MEASURES = (
 RAGAS, CLAIMS = "faithfulness", "claim_faithfulness"
 """The audited metric of a judge's ragas metrics, and of its claim metrics: what both kinds rest on is the verdict on one claim."""
 
+ENTAILMENT = "entailment"
+"""The metric of an entailment scorer, audited as it is."""
+
 MINIMUM_LABELS = 50
 """Labels under which no judge may gate."""
 
@@ -55,6 +58,8 @@ _NO = frozenset({"no", "false", "0", "unsupported", "incorrect", "fail"})
 
 def audited_metric(metric: str) -> str:
     """The metric whose audit speaks for a judge's metric."""
+    if metric.partition("@")[0] == ENTAILMENT:
+        return ENTAILMENT
     return RAGAS if metric in JUDGED_METRICS or metric.startswith("ragas_") else CLAIMS
 
 
@@ -79,7 +84,7 @@ def judge_audit(
     """
     if not judges:
         return [audit_row("none", "none", "accuracy", 0, False, reason="no_judge")]
-    usable = sorted((r for r in labels if _usable(r)), key=lambda r: r["label_id"])
+    usable = usable_labels(labels)
     rows = []
     for name in sorted(judges):
         for metric in sorted({audited_metric(m) for m in judges[name]["metrics"]}):
@@ -150,7 +155,7 @@ def _work(
 
 
 def _audit(judge: str, metric: str, labels: Sequence[Mapping[str, Any]], asked: _Asked) -> list[dict[str, Any]]:
-    people = [r["value"].strip().lower() in _YES for r in labels]
+    people = [approved_by_people(r) for r in labels]
     outcomes = asked.rounds[0]
     verdicts = [_approves(o) if o.status == SCORED else not human for o, human in zip(outcomes, people, strict=True)]
     judged = [(human, _approves(o)) for o, human in zip(outcomes, people, strict=True) if o.status == SCORED]
@@ -223,8 +228,15 @@ def _approves(outcome: Outcome) -> bool:
     return outcome.value is not None and outcome.value >= APPROVED
 
 
-def _usable(row: Mapping[str, Any]) -> bool:
-    return row["kind"] == "judgment" and bool(row["answer"]) and bool(row["quotation"]) and row["value"].strip().lower() in _YES | _NO
+def usable_labels(labels: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Labels of kind judgment that say yes or no of an answer and a quotation, in order of their ids."""
+    usable = (r for r in labels if r["kind"] == "judgment" and r["answer"] and r["quotation"])
+    return sorted((r for r in usable if r["value"].strip().lower() in _YES | _NO), key=lambda r: r["label_id"])
+
+
+def approved_by_people(label: Mapping[str, Any]) -> bool:
+    """Whether a usable label says that the quotation supports the answer."""
+    return label["value"].strip().lower() in _YES
 
 
 def audit_row(

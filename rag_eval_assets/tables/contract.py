@@ -70,6 +70,7 @@ REASONS: dict[str, str] = {
     "same_answer": "both systems gave the same answer, so nobody was asked",
     "position_dependent": "the judge prefers what stands at one place, whatever it says",
     "orders_not_aggregated": "no audit shows that both orders together agree better with people than one",
+    "no_threshold": "no threshold is set from which the scorer approves",
     "uninformative_judge": "the judge approves what people reject as often as what they approve",
     "not_installed": "an optional library, engine or language is not installed",
     "no_reranker": "no reranker is configured",

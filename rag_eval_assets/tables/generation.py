@@ -8,6 +8,7 @@ from rag_eval_assets.tables.columns import (
     CITATION,
     CONTENT,
     DETAIL,
+    DOC_ID,
     PASSAGE,
     QUESTION_ID,
     SCORE,
@@ -60,6 +61,13 @@ GENERATION = (
         col("similarity", f64, "Likeness of a passage from outside and the canonical text it was located in; null for none.", null=True),
         *CONTENT, DETAIL, SECONDS, WORK_KEY,
     ], "system"),
+    table("label_holes", "generation", "a document among a question's first ten that no label judges", ("question_id", "doc_id"), [
+        QUESTION_ID,
+        col("split", string, "Split of the question."),
+        DOC_ID,
+        col("rank", i32, "Rank of the document among the ranking's documents, from 1."),
+        col("text", string, "Its best passage, to read and label.", null=True),
+    ], "system"),
     table("contexts", "generation", "a question's delivered context", ("question_id",), [
         QUESTION_ID,
         col("split", string, "Split of the question."),
@@ -89,6 +97,13 @@ GENERATION = (
         col("context_sha256", string, "Context it was made from."),
         *CONTENT, DETAIL, SECONDS, WORK_KEY,
     ], "system"),
+    table("judged_scores", "generation", "a question's score by a judge or an entailment scorer",
+            ("question_id", "metric", "k", "cutoff", "unit"), [
+        *SCORE_ROW,
+        col("stage", string, "What is scored: context, answer or citations."),
+        col("explanation", string, "Evidence for the verdict.", null=True),
+        WORK_KEY,
+    ], "system"),
     table("system_scores", "generation", "a question's score", ("question_id", "metric", "k", "cutoff", "unit"), [
         *SCORE_ROW,
         col("stage", string, "What is scored: ranking, context, answer or citations."),
@@ -109,14 +124,14 @@ GENERATION = (
         *SCORE, DETAIL, WORK_KEY,
     ]),
     table("judge_audit", "generation", "a judge against human labels", ("judge", "metric", "measure"), [
-        col("judge", string, "Judge; none where none is configured."),
+        col("judge", string, "Judge or entailment scorer; none where no judge is configured."),
         col("metric", string, "Metric audited: faithfulness for a judge's ragas metrics, claim_faithfulness for those on claims, "
-            "preference for its verdicts on pairs."),
+            "preference for its verdicts on pairs, entailment for a scorer."),
         col("measure", string, "accuracy, kappa, false_approval_rate, false_rejection_rate; sensitivity and specificity over the "
             "labels that were judged; over repeats verdict_flip_rate and score_variance; order_flip_rate, verdicts that change with the "
             "place of the quotation; length_effect, Spearman's correlation of an answer's length with verdict minus label; cost of all "
             "requests; of preferences accuracy_first and accuracy_second by order, aggregation_gain of both over the better one, and "
-            "swap_consistency."),
+            "swap_consistency; of a scorer its threshold and suggested_threshold."),
         col("value", f64, "The measure.", null=True),
         *interval("the value"),
         col("labels", i32, "Human labels compared; of a rate its denominator."),

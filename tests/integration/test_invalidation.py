@@ -19,8 +19,10 @@ from tests.small import DOCUMENTS, QUESTIONS, SETTINGS, question, write_question
 
 SYSTEM = {
     "system_retrievals",
+    "label_holes",
     "contexts",
     "answers",
+    "judged_scores",
     "system_scores",
     "evidence_funnel",
     "diagnosis",

@@ -512,6 +512,10 @@ def make_sample() -> Tables:
         "system_specs": specs, "system_summary": _summaries(), "gate_results": {None: _gates()}, "chunk_sweep": {None: _sweep()},
         "retriever_comparison": _retrievers(), "embedder_ranking": {None: _embedders()}, "filter_quality": {None: _filter_quality()},
         "filter_decision": {"structural-256": _filter_decision()}, "ann_recall": _ann(), "parse_quality": _parse_quality(), "comparison": _comparison(), "golden_coverage": {None: _coverage()},
+        "label_holes": {"baseline": [
+            make_row("label_holes", question_id="rel-002", split="release", doc_id="pdf/pump.pdf", rank=2, text="The pump is greased every spring."),
+            make_row("label_holes", question_id="dev-002", split="development", doc_id="pdf/other.pdf", rank=1, text="Not of this split."),
+        ]},
         "dedup_quality": {None: _dedup()}, "cleaning_quality": {None: _cleaning()},
         "judge_audit": {None: [make_row("judge_audit", judge="none", measure="accuracy", status="not_applicable", reason="no_judge")]},
         **_questions_and_answers(), **_ingestion(),

@@ -415,6 +415,12 @@ def test_golden_coverage_shows_empty_cells_and_leaks(html: str) -> None:
     assert "± 11.6 points" in said
 
 
+def test_documents_that_nobody_judged_are_listed_with_their_passage(html: str) -> None:
+    said = Markup(html).words
+    assert "baseline rel-002 2 pdf/pump.pdf The pump is greased every spring." in said
+    assert "Not of this split" not in said
+
+
 def test_a_comparison_shows_points_what_changed_and_why_nothing_was_compared(html: str) -> None:
     said = Markup(html).words
     assert "✓ Pass +3.7 [+0.1, +7.5] 37 1 non inferior" in said
