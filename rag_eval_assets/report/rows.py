@@ -8,17 +8,21 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 Lines = Callable[[Sequence[str], Iterable[Sequence[Any]]], Iterator[str]]
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """CSV lines with a header (RFC 4180, but ending in a line feed): a null is empty, a list or an object is JSON."""
+    """CSV lines with a header (RFC 4180, but ending in a line feed): a null is empty, a list or an object is JSON.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe in front (OWASP, CSV injection); JSON holds it as it is.
+    """
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
-    for row in (columns, *([_cell(value) for value in row] for row in rows)):
-        writer.writerow(row)
+    for row in chain([columns], rows):
+        writer.writerow([_cell(value) for value in row])
         yield sink.getvalue()
         sink.seek(0)
         sink.truncate()
@@ -36,12 +40,17 @@ def as_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[s
     yield "[]\n" if before == "[\n" else "\n]\n"
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What the text of a cell starts with that a spreadsheet takes for a formula."""
+
 FORMATS: dict[str, Lines] = {"csv": as_csv, "json": as_json}
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(FORMULA) else value
     return _json(_plain(value)) if isinstance(value, list | tuple | dict) else value
 
 

@@ -26,3 +26,11 @@ def test_json_is_one_array_without_nan_and_without_a_lost_column() -> None:
         {"a": None, "b": "2025-01-02", "a_2": ""},
     ]
     assert json.loads("".join(as_json(COLUMNS, []))) == []
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_text_in_csv_and_whole_in_json() -> None:
+    texts = ['=HYPERLINK("http://x","y")', "+1", "-2+3", "@SUM(A1)", "\t=1", "a=b", ""]
+    found = list(csv.reader(io.StringIO("".join(as_csv(["text", "number"], [[text, -2.5] for text in texts])))))
+    assert [row[0] for row in found[1:]] == [f"'{text}" for text in texts[:5]] + texts[5:]
+    assert {row[1] for row in found[1:]} == {"-2.5"}  # a number is no formula
+    assert [row["text"] for row in json.loads("".join(as_json(["text"], [[text] for text in texts])))] == texts
