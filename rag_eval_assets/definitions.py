@@ -110,10 +110,11 @@ def _typed_failures() -> tuple[type[Exception], ...]:
     from ingestion.labels import LabelError
     from ingestion.sources import CorpusError
     from rag_eval_assets.golden import GoldenError
+    from rag_eval_assets.resources.responses import DamagedReplyError
     from rag_eval_assets.storage.parquet import ContractError, TornFileError
     from rag_eval_assets.strict import SettingsError
 
-    return (ContractError, TornFileError, CorpusError, GoldenError, LabelError, SettingsError)
+    return (ContractError, TornFileError, CorpusError, DamagedReplyError, GoldenError, LabelError, SettingsError)
 
 
 def _logged(log: Any, node: AssetPartition) -> Progress:

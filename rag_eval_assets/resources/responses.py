@@ -11,9 +11,11 @@ import json
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from rag_eval_assets.resources.stores import KEYS_PER_QUERY, SqliteFile
 
@@ -24,6 +26,10 @@ IN_FLIGHT = "in_flight"
 REPLIED = "replied"
 NO_REPLY = "no_reply"  # sent, and nothing whole came back: a deadline, a connection that broke
 REFUSED = "refused"  # the endpoint said no, which nobody charges for
+
+
+class DamagedReplyError(RuntimeError):
+    """A stored reply that is not as it was kept; it names the file, the key and the mend."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,11 @@ class Reply:
     attempts: int
     received_at: str
     generation: int = 0
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+
+_REPLY = TypeAdapter(Reply)
 
 
 @dataclass(frozen=True)
@@ -105,11 +116,20 @@ class ResponseStore(SqliteFile):
                     "ORDER BY key, generation",
                     [*part, refresh, refresh],
                 )
-                found.update((key, Reply(**json.loads(reply), generation=generation)) for key, generation, reply in rows)
+                found.update((key, self._read(key, generation, reply)) for key, generation, reply in rows)
             return found
 
         found = self._whole(read)
         return {key: found[key] for key in wanted if key in found}
+
+    def _read(self, key: str, generation: int, reply: str) -> Reply:
+        try:
+            return replace(_REPLY.validate_json(reply), generation=generation)
+        except ValidationError as error:
+            raise DamagedReplyError(
+                f"{self.path}: the stored reply {key[:16]}, generation {generation}, is not as it was kept ({error.error_count()} faults); "
+                "restore the file from a copy, or delete that row of the table replies: the model is then asked, and paid, again"
+            ) from None
 
     def begin(self, key: str, endpoint: str, model: str) -> int:
         """Record that a call is about to be sent; its number."""
