@@ -53,12 +53,12 @@ def compare_with_snapshot(folder: Folder, candidate: str, baseline: str, policy:
     if not saved:
         known = sorted(path.stem for path in folder.baselines.glob("*.parquet"))
         raise LookupError(f"no baseline {baseline!r}; known: {', '.join(known) or 'none'}")
-    if stale := _stale(folder, AssetPartition("system_scores", candidate)):
-        raise RuntimeError(f"{stale}: run 'rag-eval sync' first")
+    if told := stale(folder, AssetPartition("system_scores", candidate)):
+        raise RuntimeError(f"{told}: run 'rag-eval sync' first")
     return compare(scores.to_pylist(), saved, questions.to_pylist(), made_under, rules)
 
 
-def _stale(folder: Folder, wanted: AssetPartition) -> str | None:
+def stale(folder: Folder, wanted: AssetPartition) -> str | None:
     """What an asset partition is made from, or it itself, that is stale, and why; None where all is fresh."""
     graph, catalogue = Graph(folder), open_catalogue(folder)
     statuses = evaluate(graph, catalogue, {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()})

@@ -6,15 +6,18 @@ No retriever is called from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import pyarrow as pa
 
 from rag_eval_assets.assets._answering import REPLAY, answer, reader_limits
 from rag_eval_assets.assets._rerankers import open_reranker
+from rag_eval_assets.generation import context
 from rag_eval_assets.generation.answer_rows import answer_row
 from rag_eval_assets.graph import Step
 from rag_eval_assets.retrieval.ordering import NoRanking
-from rag_eval_assets.scoring.diagnosis import Replay, Score, Trials
+from rag_eval_assets.scoring.diagnosis import Replay, Score, Trials, diagnose
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.tables import FAILED
 
@@ -24,10 +27,10 @@ Row = dict[str, Any]
 def replaying(step: Step) -> Callable[[Row, Row, Row], Row]:
     """Answers one question again; what was only logged cannot be."""
 
-    def read(question: Row, context: Row, spec: Row) -> Row:
+    def read(question: Row, delivered: Row, spec: Row) -> Row:
         if spec["kind"] == "import":
-            return answer_row(question, context, spec, status=FAILED, reason="not_diagnosable")
-        return answer(step, {**spec, "repeat": REPLAY}, [(question, context)])[0]
+            return answer_row(question, delivered, spec, status=FAILED, reason="not_diagnosable")
+        return answer(step, {**spec, "repeat": REPLAY}, [(question, delivered)])[0]
 
     return read
 
@@ -35,7 +38,26 @@ def replaying(step: Step) -> Callable[[Row, Row, Row], Row]:
 def trials(folder: Folder) -> Trials:
     """What `diagnosis` of the settings tries."""
     chosen = folder.settings.diagnosis
-    return Trials(chosen.larger_top_k, chosen.larger_budget, {name: _opened(folder, name) for name in chosen.rerankers})
+    return Trials(chosen.larger_top_k, chosen.larger_budget, {name: replayed_reranker(folder, name) for name in chosen.rerankers})
+
+
+def diagnosed(step: Step, tables: Mapping[str, pa.Table], tried: Trials) -> list[Row]:
+    """Rows of diagnosis from the tables that it is made from, by name."""
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    return diagnose(
+        rows["golden_questions"],
+        rows["golden_evidence"],
+        rows["system_specs"][0],
+        rows["system_retrievals"],
+        rows["contexts"],
+        rows["answers"],
+        rows["system_scores"],
+        replaying(step),
+        assemble=context.assemble,
+        pass_metric=step.settings.scoring.pass_metric,
+        exclusion=rows["filter_exclusion"],
+        trials=tried,
+    )
 
 
 def replay_settings(settings: Settings, system: str | None) -> dict[str, Any]:
@@ -56,7 +78,8 @@ def replay_libraries(settings: Settings) -> list[str]:
     return ["PyStemmer", *(["sentence-transformers"] if models else [])]
 
 
-def _opened(folder: Folder, name: str) -> Score | Replay:
+def replayed_reranker(folder: Folder, name: str) -> Score | Replay:
+    """A reranker of the settings, or the replay that says why there is none."""
     found = open_reranker(folder, name)
     if isinstance(found, NoRanking):
         return Replay(None, found.status, found.reason, note=found.detail)

@@ -10,14 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.assets._replaying import replay_libraries, replay_settings, replaying, trials
-from rag_eval_assets.generation import context
+from rag_eval_assets.assets._replaying import diagnosed, replay_libraries, replay_settings, trials
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import page, pictures
 from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
 from rag_eval_assets.scoring import corrected, costs, funnel, gates, preference
-from rag_eval_assets.scoring import diagnosis as diagnosing
 from rag_eval_assets.scoring import slices as slicing
 from rag_eval_assets.scoring import summary as summarising
 from rag_eval_assets.scoring.costs import MEASURES
@@ -106,22 +104,17 @@ def diagnosis(
     filter_exclusion: pa.Table,
 ) -> Product:
     """Failed questions answered again with gold context, larger limits or a reranker, beside a control; which step is implicated."""
-    return Product(
-        diagnosing.diagnose(
-            golden_questions.to_pylist(),
-            golden_evidence.to_pylist(),
-            system_specs.to_pylist()[0],
-            system_retrievals.to_pylist(),
-            contexts.to_pylist(),
-            answers.to_pylist(),
-            system_scores.to_pylist(),
-            replaying(step),
-            assemble=context.assemble,
-            pass_metric=step.settings.scoring.pass_metric,
-            exclusion=filter_exclusion.to_pylist(),
-            trials=trials(step.folder),
-        )
-    )
+    tables = {
+        "system_specs": system_specs,
+        "system_retrievals": system_retrievals,
+        "contexts": contexts,
+        "answers": answers,
+        "system_scores": system_scores,
+        "golden_questions": golden_questions,
+        "golden_evidence": golden_evidence,
+        "filter_exclusion": filter_exclusion,
+    }
+    return Product(diagnosed(step, tables, trials(step.folder)))
 
 
 @table_asset(

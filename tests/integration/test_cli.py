@@ -171,7 +171,7 @@ def test_inspect_tells_the_story_of_a_question(synced: Folder) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("inspect", "nobody"), "no asset and no question 'nobody'"),
+        (("inspect", "nobody"), "nothing goes by 'nobody': give an asset, or the id of"),
         (("inspect", "chunks", "nobody"), "chunks has the partitions window-16-o0, whole"),
         (("sync", "--select", "nobody"), "no asset nobody; known: source_documents"),
         (("sync", "--partition", "nobody"), "no partition 'nobody'; known:"),

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 import yaml
 
@@ -161,3 +162,38 @@ def test_replays_of_the_recorded_ranking_try_a_reranker_and_larger_limits_withou
         "reranker=opening": {"printer", "spill"},
     }
     assert {r["label"] for r in diagnosed if r["question_id"] == "spill"} == {"context_assembly_loss"}
+
+
+def test_an_intervention_is_asked_for_by_name_and_its_results_are_addressable(desk: Folder) -> None:
+    calls(desk)
+    said = rag_eval(desk, "diagnose", "desk", "--intervention", "gold-context")
+    assert "3 of 4 failed questions recover." in said
+    assert "cause" not in said
+    (row,) = [r for r in rows(desk, "diagnosis") if (r["question_id"], r["intervention"]) == ("refund", "gold_context")]
+    assert f"refund  recovered; implicated: retrieval miss (relevant not retrieved)  {row['result_id']}" in said
+    assert "result" in rag_eval(desk, "inspect", row["result_id"])
+    assert calls(desk) == Counter()
+
+    # A function that no sync tried: it is replayed now, and what came of it is kept. At 40 words neither second paragraph fits.
+    told = json.loads(rag_eval(desk, "diagnose", "desk", "--intervention", "reranker=own_support_desk:opening", "--json"))
+    assert {r["question_id"]: r["recovered"] for r in told} == dict.fromkeys(FAILED, False)
+    assert calls(desk)["retrieve"] == 0
+    said = rag_eval(desk, "inspect", told[0]["result_id"])
+    assert f"desk, question {told[0]['question_id']}, reranker=own_support_desk:opening" in said
+    assert "candidate experiment" in said
+
+    for words, message in (
+        (("nobody",), "no system 'nobody'; known: desk"),
+        (("desk", "--intervention", "more"), "no intervention 'more'; known: control, gold-context"),
+        (("desk", "--intervention", "reranker=mine"), "no reranker 'mine'; known: none"),
+        (("desk", "--intervention", "reranker=own_support_desk:nothing"), "AttributeError"),
+    ):
+        assert message in rag_eval(desk, "diagnose", *words, code=2)
+
+
+def test_documents_passages_and_gates_are_addressable_too(desk: Folder) -> None:
+    assert "golden evidence of spill" in rag_eval(desk, "inspect", "spill.md")
+    assert "ranked 1 by desk for spill" in rag_eval(desk, "inspect", "spill-1")
+    (chunk,) = open_catalogue(desk).read(AssetPartition("chunks", "whole"))[0].filter(pc.field("doc_id") == "gate.md").to_pylist()
+    assert f"chunk of whole: gate.md [{chunk['start']}, {chunk['end']})" in rag_eval(desk, "inspect", chunk["chunk_id"])
+    assert "gate answered on desk: INSUFFICIENT_EVIDENCE" in rag_eval(desk, "inspect", "answered")
