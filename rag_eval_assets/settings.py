@@ -343,6 +343,7 @@ class System(Strict):
     retriever: Name | None = Field(None, description="Retriever of kind builtin.")
     path: str | None = Field(None, description="Your class as module:Class; the module may stand in the evaluation folder.")
     options: dict[str, Any] = Field({}, description="Arguments your class is made with.")
+    call_seconds: float = Field(300, gt=0, description="Time limit of one call of your class's retrieve or generate.")
     retrievals: str | None = Field(None, description="JSONL file of logged rankings, a path in the evaluation folder.")
     answers: str | None = Field(None, description="JSONL file of logged answers, a path in the evaluation folder.")
     depth: int = Field(50, ge=1)
@@ -359,8 +360,8 @@ class System(Strict):
         lacking = [name for name in kinds[self.kind] if getattr(self, name) is None]
         if lacking:
             raise ValueError(f"kind {self.kind} needs {' and '.join(map(repr, lacking))}")
-        others = {"chunking", "retriever", "path", "options", "retrievals", "answers"} - {*kinds[self.kind]}
-        others -= {"class": {"options"}, "import": {"answers"}}.get(self.kind, set())
+        others = {"chunking", "retriever", "path", "options", "call_seconds", "retrievals", "answers"} - {*kinds[self.kind]}
+        others -= {"class": {"options", "call_seconds"}, "import": {"answers"}}.get(self.kind, set())
         others |= set() if self.kind == "builtin" else {"reader", "prompt"}
         strange = sorted(others & self.model_fields_set)
         if strange:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rag_eval_assets.assets._external import external_answers
+from rag_eval_assets.assets._external import call_limits, external_answers
 from rag_eval_assets.assets._models import model_limits, open_model
 from rag_eval_assets.generation import chat, readers
 from rag_eval_assets.generation.answer_rows import without_reading
@@ -40,7 +40,7 @@ def builtin_spec(settings: Settings, name: str) -> Row:
 def reader_limits(settings: Settings, system: str | None) -> dict[str, Any]:
     """Limits under which answers may be missing: a changed one is a reason to try again."""
     model = settings.systems[system].reader.model if system else None
-    return {} if model is None else {"limits": model_limits(settings, [model])[model]}
+    return call_limits(settings, system) if model is None else {"limits": model_limits(settings, [model])[model]}
 
 
 def answer(step: Step, spec: Row, pairs: Pairs, counts: Counter[str] | None = None) -> list[Row]:

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from rag_eval_assets.generation import own_systems
-from rag_eval_assets.generation.answer_rows import without_reading
+from rag_eval_assets.generation.answer_rows import answer_row, without_reading
+from rag_eval_assets.generation.deadlines import Deadlined
 from rag_eval_assets.generation.own_systems import Locator, OwnSystemError
 from rag_eval_assets.graph import Step
-from rag_eval_assets.settings import Folder
+from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import canonical_json, digest, work_key
+from rag_eval_assets.tables import FAILED
 
 Row = dict[str, Any]
 WHOLE_LOG = 1_000_000
@@ -79,8 +81,8 @@ def external_rankings(step: Step, spec: Row, questions: list[Row], documents: It
     asked = {work_key(step.code, spec["retrieval_sha256"], never, q["question_id"], q["text"], q["entitlement"]): q for q in questions}
     kept, todo = step.reuse(asked)
     if spec["kind"] == "class":
-        own = open_class(step.folder, step.partition) if todo else None
-        made = [row for question in todo for row in own_systems.retrieve(own, question, spec["depth"])]
+        with _deadlined(step) as own:
+            made = [row for question in todo for row in _retrieved(own, question, spec["depth"])]
     else:
         log = open_log(step.folder, step.partition, "retrievals") or {}
         _refuse_unknown(step, log, questions, "retrievals")
@@ -89,6 +91,30 @@ def external_rankings(step: Step, spec: Row, questions: list[Row], documents: It
     locator = Locator(documents)
     rows = [locator.place({**row, "work_key": keys[row["question_id"]]}) for row in [*kept.to_pylist(), *made]]
     return rows, len(todo)
+
+
+def call_limits(settings: Settings, system: str | None) -> dict[str, Any]:
+    """The time limit of a class's calls: a changed one is a reason to try again."""
+    chosen = settings.systems[system] if system else None
+    return {"limits": {"call_seconds": chosen.call_seconds}} if chosen is not None and chosen.kind == "class" else {}
+
+
+def _deadlined(step: Step) -> Deadlined:
+    return Deadlined(lambda: open_class(step.folder, step.partition), step.settings.systems[step.partition].call_seconds)
+
+
+def _retrieved(own: Deadlined, question: Row, depth: int) -> list[Row]:
+    try:
+        return own.call(lambda system: own_systems.retrieve(system, question, depth))
+    except TimeoutError as error:
+        return own_systems.ranking_rows(question, [], [], (FAILED, "timeout", str(error)), own.seconds)
+
+
+def _generated(own: Deadlined, question: Row, context: Row, spec: Row) -> Row:
+    try:
+        return own.call(lambda system: own_systems.generate(system, question, context, spec))
+    except TimeoutError as error:
+        return answer_row(question, context, spec, status=FAILED, reason="timeout", detail=str(error), seconds=own.seconds)
 
 
 def _refuse_unknown(step: Step, log: dict[str, Row], questions: Iterable[Row], kind: str) -> None:
@@ -101,14 +127,13 @@ def _refuse_unknown(step: Step, log: dict[str, Row], questions: Iterable[Row], k
 def external_answers(step: Step, spec: Row, pairs: Iterable[tuple[Row, Row]]) -> list[Row]:
     """Rows of answers without work_key from a class or a log."""
     if spec["kind"] == "class":
-        own, rows, given = open_class(step.folder, step.partition), [], list(pairs)
-        for done, (question, context) in enumerate(given, 1):
-            row = without_reading(question, context, spec)
-            # Of an empty context the class itself says what it makes.
-            if row is None or row["refused"]:
-                row = own_systems.generate(own, question, context, spec)
-            rows.append(row)
-            step.progress(done, len(given))
+        rows, given = [], list(pairs)
+        with _deadlined(step) as own:
+            for done, (question, context) in enumerate(given, 1):
+                row = without_reading(question, context, spec)
+                # Of an empty context the class itself says what it makes.
+                rows.append(_generated(own, question, context, spec) if row is None or row["refused"] else row)
+                step.progress(done, len(given))
         return rows
     log = open_log(step.folder, step.partition, "answers") or {}
     return [own_systems.logged_answer(q, context, spec, log.get(q["question_id"])) for q, context in pairs]

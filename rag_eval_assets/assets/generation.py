@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_eval_assets import coverage
 from rag_eval_assets.assets._answering import answer, builtin_spec, reader_limits
-from rag_eval_assets.assets._external import external_rankings, external_spec
+from rag_eval_assets.assets._external import call_limits, external_rankings, external_spec
 from rag_eval_assets.assets._judging import (
     judge_answers,
     judge_settings,
@@ -78,6 +78,7 @@ def system_specs(step: Step) -> Product:
         "unique_documents": ("doc_id", "text", "absorbed"),
         "system_specs": (*RETRIEVAL_PART, "retrieval_sha256"),
     },
+    settings=call_limits,
 )
 def system_retrievals(
     step: Step, system_specs: pa.Table, golden_questions: pa.Table, retrieval_runs: pa.Table, unique_documents: pa.Table

@@ -346,6 +346,55 @@ def test_a_class_is_retrieved_from_once_and_a_changed_top_k_calls_generate_alone
     assert calls(folder)["retrieve"] == 9
 
 
+HANGS_ONCE = """
+import threading
+
+
+class Hanging(Mine):
+    def _hang_once(self, word):
+        flag = Path(__file__).with_name(f"{word}.flag")
+        if not flag.exists():
+            flag.touch()
+            threading.Event().wait()
+
+    def retrieve(self, question, depth):
+        found = super().retrieve(question.replace("vinegar", ""), depth)
+        if "vinegar" in question:
+            self._hang_once("vinegar")
+        return found
+
+    def generate(self, question, passages):
+        if "toasters" in question:
+            self._hang_once("toasters")
+        return super().generate(question, passages)
+"""
+
+
+def test_a_call_that_hangs_fails_its_own_question_and_is_tried_again(synced: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with_class(synced)
+    module = synced.path / "own_system_of_this_test.py"
+    module.write_text(module.read_text() + HANGS_ONCE)
+
+    def within(seconds: int) -> Folder:
+        own = {"kind": "class", "path": "own_system_of_this_test:Hanging", "call_seconds": seconds}
+        write_settings(synced.path, {**CHANGES, "systems": {"first": FIRST, "own": own}})
+        return Folder(synced.path)
+
+    folder = within(5)
+    assert sync(folder).failed == {}
+    assert calls(folder)["retrieve"] == 9
+    (ranking,) = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q4"]
+    assert (ranking["status"], ranking["reason"], ranking["detail"]) == ("failed", "timeout", "no answer within 5 s")
+    failed = {q: row["reason"] for q, row in answers(folder, "own").items() if row["status"] == "failed"}
+    assert failed == {"q4": "upstream_failed", "q9": "timeout"}
+    # Another limit is a reason to try again what the old one cut, and nothing else.
+    folder = within(6)
+    assert sync(folder).failed == {}
+    assert calls(folder)["retrieve"] == 1
+    assert {row["status"] for row in answers(folder, "own").values()} == {"ok"}
+
+
 def test_without_an_index_version_no_row_is_reused(synced: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     folder = with_class(synced, "")
