@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_eval_assets.scoring.intervals import bounded_mean, method_of
+from ingestion.rates import clustered_mean, method_of
+from rag_eval_assets.scoring.clusters import question_clusters
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, SCORED
 
 _KEYS = ("metric", "k", "cutoff", "unit", "stage")
@@ -28,11 +29,14 @@ def summarise(scores: pa.Table, questions: list[dict[str, Any]], slices: Sequenc
     Slices are "all", "answerable", and the named columns or keys of `slices` of golden_questions; a question is in each value
     of a list. Ranking measures: the headline runs over scored, failed and missing rows, the last two counted 0. Others: over
     scored rows. not_applicable is in no denominator. Values lie between 0 and 1. `supported` marks means of at
-    least `minimum_support` questions.
+    least `minimum_support` questions. Questions linked by gold documents are one cluster, and where a sample has two of one the interval
+    is that of clusters.
     """
     questions = sorted(questions, key=lambda q: q["question_id"])
     place = {q["question_id"]: i for i, q in enumerate(questions)}
     members = _members(questions, slices)
+    cluster_of = question_clusters(questions)
+    clusters = np.array([place[cluster_of[q["question_id"]]] for q in questions], dtype=np.int64)
     columns = {name: scores.column(name).to_pylist() for name in (*_KEYS, "question_id", "status")}
     values = scores.column("value").fill_null(0.0).to_numpy(zero_copy_only=False)
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -48,7 +52,7 @@ def summarise(scores: pa.Table, questions: list[dict[str, Any]], slices: Sequenc
                 status[at] = _STATUSES.index(columns["status"][row])
                 value[at] = values[row]
         for (split, name, slice_value), inside in members.items():
-            found = _summary(value[inside], status[inside], key[-1] == "ranking")
+            found = _summary(value[inside], status[inside], clusters[inside], key[-1] == "ranking")
             where = {"split": split, "slice": name, "slice_value": slice_value}
             rows.append({**dict(zip(_KEYS, key, strict=True)), **where, **found, "supported": found["questions"] >= minimum_support})
     return rows
@@ -76,12 +80,16 @@ def _members(questions: list[dict[str, Any]], slices: Sequence[str]) -> dict[tup
     return {key: np.array(found[key], dtype=np.int64) for key in sorted(found)}
 
 
-def _summary(values: npt.NDArray[np.float64], status: npt.NDArray[np.int8], ranking: bool) -> dict[str, Any]:
+def _summary(
+    values: npt.NDArray[np.float64], status: npt.NDArray[np.int8], clusters: npt.NDArray[np.int64], ranking: bool
+) -> dict[str, Any]:
     scored, failed, not_applicable, missing = (int((status == code).sum()) for code in range(len(_STATUSES)))
     seen = values[status == 0]
     lost = failed + missing
-    sample = np.append(seen, np.zeros(lost)) if ranking else seen
-    lower, upper = bounded_mean(sample) if sample.size else (None, None)
+    counted = np.isin(status, [_STATUSES.index(s) for s in ((SCORED, FAILED, MISSING) if ranking else (SCORED,))])
+    sample, groups = np.where(status == 0, values, 0.0)[counted], clusters[counted]
+    repeated = len(np.unique(groups)) < groups.size
+    lower, upper = clustered_mean(sample, groups.tolist()) if sample.size else (None, None)
     total = float(seen.sum())
     return {
         "mean": float(sample.mean()) if sample.size else None,
@@ -95,5 +103,5 @@ def _summary(values: npt.NDArray[np.float64], status: npt.NDArray[np.int8], rank
         "failed": failed,
         "not_applicable": not_applicable,
         "missing": missing,
-        "method": method_of(sample),
+        "method": "clustered_betting" if repeated else method_of(sample),
     }

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from ingestion.rates import Bets
 from rag_eval_assets.scoring.summary import slice_values, summarise
 from tests.scoring.builders import Row, question, score, table
 
@@ -107,3 +108,20 @@ def test_a_thousand_questions_in_twenty_slices_take_seconds() -> None:
     assert len(found) == 12 * 22
     # Five seconds on an idle machine of two cores, several times over what it takes; shared machines get room.
     assert time.perf_counter() - started < 15
+
+
+def test_questions_on_one_document_are_one_piece_of_evidence_for_the_interval() -> None:
+    """Ten documents, two questions each, alike within a document: the interval is that of ten, not of twenty."""
+    right = {f"{doc}{n}": float(doc < "h") for doc in "abcdefghij" for n in (1, 2)}
+
+    def asked(shared: bool) -> list[Row]:
+        return [question(name, relevant=[{"document": name[0] if shared else name, "chunk": None, "grade": 1}]) for name in right]
+
+    rows = [score(name, "correct", value) for name, value in right.items()]
+    apart, together = (summary(rows, asked(shared))["correct", "release", "all", ""] for shared in (False, True))
+    assert (apart["mean"], apart["method"]) == (together["mean"], "clopper_pearson") == (0.7, "clopper_pearson")
+    assert together["method"] == "clustered_betting"
+    # Of clusters of one size that agree within themselves nothing but their number counts: Waudby-Smith and Ramdas on ten values.
+    ten = Bets.on(np.array([1.0] * 7 + [0.0] * 3)).limits(0.025)
+    assert (together["lower"], together["upper"]) == pytest.approx(ten)
+    assert together["upper"] - together["lower"] > apart["upper"] - apart["lower"]
