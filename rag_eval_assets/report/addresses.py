@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import pyarrow.compute as pc
+
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.report.stories import question_story
 from rag_eval_assets.settings import Folder
@@ -29,8 +31,8 @@ def addressed(folder: Folder, name: str, kept: Iterable[Row] = ()) -> Iterator[s
         for partition in graph.partitions(table):
             node = AssetPartition(table, partition)
             if catalogue.footer(node) is not None:
-                found = catalogue.read(node, columns)[0].to_pylist()
-                yield from ({"partition": partition, **row} for row in found if row[column] == name)
+                found = catalogue.read(node, columns)[0]
+                yield from ({"partition": partition, **row} for row in found.filter(pc.equal(found[column], name)).to_pylist())
 
     lines = [line for gate in rows("gate_results", "gate") for line in _gate(gate)]
     here = [{**row, "system": row["partition"]} for row in rows("diagnosis", "result_id")]
