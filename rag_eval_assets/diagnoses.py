@@ -33,15 +33,16 @@ def intervene(folder: Folder, system: str, intervention: str) -> list[Row]:
     if system not in folder.settings.systems:
         raise LookupError(f"no system {system!r}; known: {', '.join(folder.settings.systems)}")
     kind, separator, name = intervention.partition("=")
-    wanted = reranker_name(name) if separator and kind == "reranker" and name else intervention.replace("-", "_")
-    if wanted == intervention.replace("-", "_") and wanted not in INTERVENTIONS:
+    reranks = bool(separator) and kind == "reranker" and bool(name)
+    wanted = reranker_name(name) if reranks else intervention.replace("-", "_")
+    if not reranks and wanted not in INTERVENTIONS:
         known = [*(each.replace("_", "-") for each in INTERVENTIONS), "reranker=NAME", "reranker=module:function"]
         raise LookupError(f"no intervention {intervention!r}; known: {', '.join(known)}")
     node = AssetPartition("diagnosis", system)
     if told := stale(folder, node):
         raise RuntimeError(f"{told}: run 'rag-eval sync' first")
     rows = open_catalogue(folder).read(node)[0].to_pylist()
-    if wanted not in INTERVENTIONS and name not in folder.settings.diagnosis.rerankers:
+    if reranks and name not in folder.settings.diagnosis.rerankers:
         rows = _now(folder, node, name)
         for row in rows:
             if row["intervention"] == wanted:
