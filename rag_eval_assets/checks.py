@@ -11,8 +11,10 @@ import dagster as dg
 import pyarrow as pa
 
 from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.retrieval.entitlement import RANKINGS
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.parquet import ContractError, TornFileError
+from rag_eval_assets.storage.verify import entitlements
 from rag_eval_assets.tables import FAILED
 
 
@@ -77,6 +79,35 @@ def _file_check(graph: Graph, catalogue: Catalogue, name: str) -> dg.AssetChecks
     return check
 
 
+def _entitlement_check(graph: Graph, catalogue: Catalogue, name: str) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=name,
+        name="entitlement_holds",
+        blocking=True,
+        description=(
+            "Counts hits in documents that their question's caller may not read, from the stored rankings, the golden set and the "
+            "documents alone. One is enough: what is made from these rankings in the same run is not made."
+        ),
+    )
+    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        mine = context.partition_key if context.has_partition_key else None
+        partitions = [mine] if mine in graph.partitions(name) else graph.partitions(name)
+        found = entitlements(catalogue, [AssetPartition(name, partition) for partition in partitions])
+        told = {
+            str(node): "; ".join(f"question {question} finds {doc_id}" for question, doc_id in each.examples)
+            for node, each in found.items()
+            if each.violations
+        }
+        counts = {what: sum(getattr(each, what) for each in found.values()) for what in ("compared", "violations", "unknown")}
+        return dg.AssetCheckResult(passed=not counts["violations"], severity=dg.AssetCheckSeverity.ERROR, metadata={**counts, **told})
+
+    return check
+
+
 def file_checks(graph: Graph, catalogue: Catalogue) -> list[dg.AssetChecksDefinition]:
-    """One check an asset, run on demand, with its asset in the UI, and by the `verify_files` job; a sync verifies by itself."""
-    return [_file_check(graph, catalogue, name) for name in graph.order]
+    """Checks of what is stored, run on demand, with their assets in the UI, and by the `verify_files` job: one an asset of its file, and
+    one of entitlement for each table of rankings. A sync verifies by itself, as does `rag-eval verify`."""
+    return [
+        *(_file_check(graph, catalogue, name) for name in graph.order),
+        *(_entitlement_check(graph, catalogue, name) for name in RANKINGS),
+    ]

@@ -17,7 +17,7 @@ from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
 from rag_eval_assets.checks import check_name, file_checks, gate_evaluations
 from rag_eval_assets.graph import OWNER, AssetPartition, Graph, TableAsset
 from rag_eval_assets.report import canvas
-from rag_eval_assets.settings import Folder
+from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.dagster_private import RUN_TAG
 from rag_eval_assets.storage.io_manager import ParquetIOManager
@@ -36,12 +36,12 @@ OWN_COLUMNS = frozenset({"status", "reason", "detail", "seconds", "work_key", "v
 Progress = Callable[[AssetPartition, int, int], None]
 
 
-def column_lineage(asset: TableAsset) -> dg.TableColumnLineage:
+def column_lineage(asset: TableAsset, settings: Settings) -> dg.TableColumnLineage:
     """Each column with the columns of the same name it is carried over from; a hash only where it is of the same thing."""
     contract = asset.contract
     sources: dict[str, list[dg.TableColumnDep]] = {}
     for name in asset.inputs:
-        for column in asset.columns.get(name) or TABLES[name].columns:
+        for column in asset.columns_of(name, settings, None) or TABLES[name].columns:
             if column not in contract.columns or column in OWN_COLUMNS:
                 continue
             if column.endswith("sha256") and contract.description(column) != TABLES[name].description(column):
@@ -154,7 +154,7 @@ def to_dagster(
     """One declared asset as Dagster's."""
     contract = asset.contract
     gates = graph.settings.decided if asset.name == "gate_results" else []
-    lineage = column_lineage(asset)
+    lineage = column_lineage(asset, graph.settings)
 
     def compute(context, **inputs):  # type: ignore[no-untyped-def]  # Dagster reads these annotations and wants none or real ones
         node = AssetPartition(asset.name, context.partition_key if context.has_partition_key and contract.family else None)

@@ -83,6 +83,7 @@ class Step:
 
 
 Body = Callable[..., Product]
+Columns = tuple[str, ...] | Callable[[Settings, str | None], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class TableAsset:
     body: Body
     inputs: tuple[str, ...]
     kinds: frozenset[str]
-    columns: Mapping[str, tuple[str, ...]]
+    columns: Mapping[str, Columns]
     settings: Callable[[Settings, str | None], Mapping[str, Any]]
     modules: Callable[[Settings, str | None], Sequence[str]]
     libraries: Callable[[Settings, str | None], Sequence[str]]
@@ -104,6 +105,11 @@ class TableAsset:
     @property
     def contract(self) -> Table:
         return TABLES[self.name]
+
+    def columns_of(self, table: str, settings: Settings, partition: str | None) -> tuple[str, ...] | None:
+        """Columns that are read of an input; None for all."""
+        chosen = self.columns.get(table)
+        return chosen(settings, partition) if callable(chosen) else chosen
 
     @property
     def description(self) -> str:
@@ -116,7 +122,7 @@ DECLARED: dict[str, TableAsset] = {}
 def table_asset(
     *inputs: str,
     kinds: Iterable[str] = (),
-    columns: Mapping[str, tuple[str, ...]] | None = None,
+    columns: Mapping[str, Columns] | None = None,
     settings: Callable[[Settings, str | None], Mapping[str, Any]] = lambda s, p: {},
     modules: Callable[[Settings, str | None], Sequence[str]] = lambda s, p: (),
     libraries: Sequence[str] | Callable[[Settings, str | None], Sequence[str]] = (),

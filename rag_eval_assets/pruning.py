@@ -13,8 +13,8 @@ from typing import Literal
 
 from upath import UPath
 
+from rag_eval_assets.assets._ranking import terms_file
 from rag_eval_assets.assets.embedding import vectors_file
-from rag_eval_assets.assets.retrieval import terms_file
 from rag_eval_assets.graph import Graph
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.owner import check_owner

@@ -155,7 +155,12 @@ class Embedder(Strict):
     retries: int = Field(4, ge=0, le=10, description="openai: further tries where the server is busy, broken or silent.")
     query_prefix: str | None = Field(None, description="Put before a question; null for what the model is known to want.")
     passage_prefix: str | None = Field(None, description="Put before a chunk; null for what the model is known to want.")
-    context: Literal["none", "heading_path"] = Field("none", description="heading_path: the document's title and the headings above.")
+    context: Literal["none", "heading_path", "written"] = Field(
+        "none", description="What stands before a chunk: the document's title and the headings above, or what a language model writes."
+    )
+    context_model: Name | None = Field(None, description="written: model of `models` that writes it.")
+    context_prompt: str | None = Field(None, description="written: what that model is told; null for the shipped prompt.")
+    context_window: int = Field(24_000, ge=1_000, description="written: characters that it reads of a longer document, around the chunk.")
     pooling: Literal["chunk", "late"] = Field("chunk", description="late: chunk vectors are pooled from one pass over the document.")
     stride: int = Field(384, ge=1, description="late: tokens between the starts of two windows over a long document.")
 
@@ -175,6 +180,10 @@ class Embedder(Strict):
             )
         if self.pooling == "late" and self.context != "none":
             raise ValueError("with 'pooling: late' the document is the context already; leave 'context' out")
+        if (self.context == "written") != (self.context_model is not None):
+            raise ValueError("'context_model' names the model of 'context: written', and of no other context")
+        if self.context != "written" and (own := sorted({"context_prompt", "context_window"} & self.model_fields_set)):
+            raise ValueError(f"{', '.join(map(repr, own))}: options of 'context: written'; leave them out")
         if self.pooling == "chunk" and "stride" in self.model_fields_set:
             raise ValueError("'stride' belongs to 'pooling: late'; leave it out")
         if self.kind == "openai" and not self.base_url.startswith(("http://", "https://")):
@@ -184,7 +193,8 @@ class Embedder(Strict):
     @property
     def options(self) -> dict[str, Any]:
         """What the model is opened with."""
-        return self.model_dump(exclude={"kind", "batch", "context", "pooling", "stride"})
+        apart = {"kind", "batch", "pooling", "stride", "context", "context_model", "context_prompt", "context_window"}
+        return self.model_dump(exclude=apart)
 
 
 class Reranker(Strict):

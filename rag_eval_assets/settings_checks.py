@@ -55,6 +55,9 @@ def unresolved(settings: Settings) -> Iterator[Problem]:
     keys = chunking_keys(settings.chunkings)
     for number, grid in enumerate(settings.chunkings):
         yield from _unknown(("chunkings", number, "embedder"), "embedder", filter(None, [grid.embedder]), settings.embedders)
+    for name, embedder in settings.embedders.items():
+        wanted = filter(None, [embedder.context_model])
+        yield from _unknown(("embedders", name, "context_model"), "model", wanted, settings.models or _NO_MODELS)
     yield from _parsers(settings)
     for name, retriever in settings.retrievers.items():
         yield from ((("retrievers", name, *where), text) for where, text in _retriever(retriever, settings, keys))

@@ -334,6 +334,27 @@ def test_a_retriever_that_lacks_or_mixes_settings_is_told_what_its_kind_has(tmp_
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("{kind: minilm, context: written}", "embedders.e: 'context_model' names the model of 'context: written', and of no other context"),
+        ("{kind: minilm, context_model: w}", "embedders.e: 'context_model' names the model of 'context: written'"),
+        ("{kind: minilm, context_window: 2000}", "embedders.e: 'context_window': options of 'context: written'; leave them out"),
+        (
+            "{kind: minilm, context: written, context_model: w}",
+            "embedders.e.context_model: no model 'w'; known: none; add one under models",
+        ),
+        (
+            "{kind: minilm, context: written, context_model: w, pooling: late}",
+            "embedders.e: with 'pooling: late' the document is the context",
+        ),
+    ],
+)
+def test_a_written_context_names_its_model_and_no_other_context_does(tmp_path: Path, line: str, message: str) -> None:
+    found = complaint(tmp_path, MINIMAL + f"embedders:\n  e: {line}\n")
+    assert any(message in told for told in found), found
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
         ("{kind: endpoint, model: m}", "kind endpoint needs 'url'"),
         ("{kind: function, model: 'm:f'}", "kind function needs 'version'"),
         ("{kind: function, model: m, version: '1'}", "model 'm' is not module:function"),

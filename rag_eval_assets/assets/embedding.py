@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_eval_assets.graph import Step
 from rag_eval_assets.partitions import chunking_keys, parse_chunking
 from rag_eval_assets.resources import embedders
 from rag_eval_assets.resources.embedders import Embedder, EmbeddingFailed, embed_texts, load_embedder
+from rag_eval_assets.resources.embedders.protocol import Context
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Embedder as EmbedderSettings
 from rag_eval_assets.settings import Settings
@@ -39,6 +41,21 @@ def embedders_of(settings: Settings, retriever: str) -> list[str]:
     return sorted(lanes | ({chosen.embedder} if chosen.kind == "dense" else set()))
 
 
+WRITTEN_CONTEXT = "rag_eval_assets.resources.embedders.written_context"
+"""The module of `context: written`, named so that rows depend on it where it is used."""
+
+
+@cache
+def _writing_code() -> dict[str, str]:
+    return SourceTree().closure([WRITTEN_CONTEXT])
+
+
+def context_models(settings: Settings, chunking: str | None) -> list[str]:
+    """Models that write contexts for embedders in use on a chunking."""
+    chosen = (settings.embedders[name].context_model for name in embedders_in_use(settings, chunking))
+    return sorted({model for model in chosen if model is not None})
+
+
 @cache
 def _code(kind: str, pooling: str) -> str:
     """Hash of the code that embedders of one sort alone reach: no other sort's rows depend on it."""
@@ -53,7 +70,14 @@ def embedder_facts(settings: Settings, name: str, *, query: bool) -> Row:
         "code": _code(chosen.kind, chosen.pooling),
         "prefix": embedders.prefixes(chosen.kind, **chosen.options)[not query],
     }
-    shape = {"context": chosen.context, "pooling": chosen.pooling, "stride": chosen.stride if chosen.pooling == "late" else None}
+    shape: Row = {"context": chosen.context, "pooling": chosen.pooling, "stride": chosen.stride if chosen.pooling == "late" else None}
+    if chosen.context_model is not None:
+        shape["written"] = {
+            "endpoint": settings.models[chosen.context_model].identity,
+            "prompt": chosen.context_prompt or importlib.import_module(WRITTEN_CONTEXT).PROMPT,
+            "window": chosen.context_window,
+            "code": digest(_writing_code()),
+        }
     return facts if query else facts | shape
 
 
@@ -99,6 +123,8 @@ def shaped_by(chosen: EmbedderSettings, chunk: Row, document: Row) -> list[Any]:
     """What of a chunk and its document a vector is made from, as hashes."""
     if chosen.pooling == "late":
         return [document["text_sha256"], chunk["start"], chunk["end"]]
+    if chosen.context == "written":
+        return [chunk["text_sha256"], document["text_sha256"], chunk["start"]]
     return [chunk["text_sha256"], digest(_headings(chunk, document)) if chosen.context == "heading_path" else None]
 
 
@@ -108,38 +134,72 @@ def _headings(chunk: Row, document: Row) -> list[str]:
     return path if not document["title"] or document["title"] in path[:1] else [document["title"], *path]
 
 
-def text_read(chosen: EmbedderSettings, chunk: Row, document: Row) -> str:
-    """The text that the model reads for a chunk: `Title > Heading > Heading` on a line of its own before it where context is wanted."""
-    path = " > ".join(_headings(chunk, document)) if chosen.context == "heading_path" else ""
-    text: str = chunk["text"]
-    return f"{path}\n{text}" if path else text
+def contexts(
+    step: Step, chunks: Sequence[tuple[str, Row]], named: Mapping[str, Row], documents: pa.Table
+) -> tuple[dict[tuple[str, str], Context], Mapping[str, int]]:
+    """What stands before each (embedder, row of chunks), by embedder and chunk id: `Title > Heading > Heading`, what a model wrote of the
+    document, or nothing; and what became of the requests. Of an embedder that is not there nothing is asked."""
+    settings = step.settings
+    found = {
+        (name, c["chunk_id"]): Context(" > ".join(_headings(c, named[c["doc_id"]])))
+        for name, c in chunks
+        if settings.embedders[name].context == "heading_path"
+    }
+    to_write = [(name, c) for name, c in chunks if settings.embedders[name].context == "written" and embedder_is_there(settings, name)]
+    if not to_write:
+        return found, {}
+    told = {
+        name: {**embedder_facts(settings, name, query=False)["written"], "model": settings.embedders[name].context_model}
+        for name in {name for name, _ in to_write}
+    }
+    wanted = {c["doc_id"] for _, c in to_write}
+    own = documents.filter(pc.is_in(documents["doc_id"], pa.array(sorted(wanted), pa.string())))
+    texts = dict(zip(own["doc_id"].to_pylist(), own["text"].to_pylist(), strict=True))
+    # Named, not imported: rows depend on what writes contexts only where one is written.
+    written, counts = importlib.import_module("rag_eval_assets.assets._contexts").write_contexts(step, told, to_write, texts)
+    return found | written, counts
 
 
 def vector_rows(
-    step: Step, name: str, chunks: Sequence[Row], named: Mapping[str, Row], documents: pa.Table
+    step: Step,
+    name: str,
+    chunks: Sequence[Row],
+    before: Mapping[tuple[str, str], Context],
+    documents: pa.Table,
 ) -> tuple[list[Row], dict[str, int]]:
     """Rows of chunk_embeddings for rows of chunks that carry their `work_key`, and the tokens an endpoint says it read.
 
-    `named` holds doc_id, title and text_sha256 of documents by id; `documents` is unique_documents.
+    `before` is what `contexts` gives; `documents` is unique_documents. A context stands on a line of its own before the chunk.
     """
     chosen, embedder = step.settings.embedders[name], open_embedder(step, name)
-    base = [{k: c[k] for k in ("chunk_id", "text_sha256", "work_key")} | {"embedder": name} for c in chunks]
+    given = [before.get((name, c["chunk_id"]), Context()) for c in chunks]
+    base = [
+        {k: c[k] for k in ("chunk_id", "text_sha256", "work_key")}
+        | {"embedder": name, "context": g.text or None, "context_tokens": g.tokens, "context_cost": g.cost}
+        for c, g in zip(chunks, given, strict=True)
+    ]
     if embedder is None:
         why = embedders.unavailable(chosen.kind, **chosen.options)
         reason, detail = why or ("no_embedder", None)
         absent = {"vector": None, "tokens": None, "truncated": None, "status": NOT_APPLICABLE, "reason": reason, "detail": detail}
         # A key of its own: the row is made again as soon as the embedder is there.
         return [{**row, **absent, "work_key": digest(row["work_key"], reason)} for row in base], {}
-    texts = [text_read(chosen, c, named[c["doc_id"]]) for c in chunks]
+    texts = [f"{g.text}\n{c['text']}" if g.text else c["text"] for c, g in zip(chunks, given, strict=True)]
     counts = embedder.count_tokens(texts) or [None] * len(texts)
     limit = None if chosen.pooling == "late" else embedder.limit
     failures: dict[str, EmbeddingFailed] = {}
     if chosen.pooling == "late":
         found = _late_vectors(step, name, embedder, chunks, documents)
     else:
-        found = list(embed_texts(texts, embedder, vectors(step, name), on_done=step.progress, failures=failures))
+        whole = [text for text, g in zip(texts, given, strict=True) if g.failure is None]
+        embedded = embed_texts(whole, embedder, vectors(step, name), on_done=step.progress, failures=failures)
+        vector_of = dict(zip(whole, embedded, strict=True))
+        found = [vector_of.get(text) for text in texts]
     made = []
-    for row, text, vector, tokens in zip(base, texts, found, counts, strict=True):
+    for row, g, text, vector, tokens in zip(base, given, texts, found, counts, strict=True):
+        if g.failure is not None:
+            made.append({**row, "tokens": None, "truncated": None, **_judged(None, g.failure)})
+            continue
         over = None if tokens is None else limit is not None and tokens > limit
         made.append({**row, "tokens": tokens, "truncated": over, **_judged(vector, failures.get(text))})
     usage = getattr(embedder, "usage", {})

@@ -27,8 +27,9 @@ from rag_eval_assets.assets._judging import (
     pairs_of,
     prefer,
 )
+from rag_eval_assets.assets._retrievers import retrievers_of
 from rag_eval_assets.assets._rows import by, join
-from rag_eval_assets.assets.retrieval import _scoring, retrievers_of
+from rag_eval_assets.assets.retrieval import _scoring
 from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.scoring import answers as answer_metrics

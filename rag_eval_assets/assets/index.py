@@ -12,8 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_eval_assets.assets._models import model_limits
 from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.embedding import (
+    context_models,
+    contexts,
     embedder_facts,
     embedder_is_there,
     embedders_in_use,
@@ -36,6 +39,7 @@ def _embedders(settings: Settings, chunking: str | None) -> dict[str, Any]:
     return {
         "embedders": {name: embedder_facts(settings, name, query=False) for name in names},
         "there": {name: embedder_is_there(settings, name) for name in names},
+        "limits": model_limits(settings, context_models(settings, chunking)),
     }
 
 
@@ -53,20 +57,19 @@ def _embedders(settings: Settings, chunking: str | None) -> dict[str, Any]:
 def chunk_embeddings(step: Step, chunks: pa.Table, unique_documents: pa.Table) -> Product:
     """One vector a chunk and embedder; a text that any chunking embedded before is not embedded again."""
     rows, named = chunks.to_pylist(), by(unique_documents.select(["doc_id", "title", "text_sha256"]).to_pylist(), "doc_id")
-    names = embedders_in_use(step.settings, step.partition)
     wanted: dict[str, tuple[str, dict[str, Any]]] = {}
-    for name in names:
+    for name in embedders_in_use(step.settings, step.partition):
         # Whether it is there is no part: a key that is away for a night costs no vector.
         chosen, facts = step.settings.embedders[name], embedder_facts(step.settings, name, query=False)
         for chunk in rows:
             key = work_key(step.code, name, facts, chunk["chunk_id"], *shaped_by(chosen, chunk, named[chunk["doc_id"]]))
             wanted[key] = (name, {**chunk, "work_key": key})
     kept, todo = step.reuse(wanted)
+    before, counts = contexts(step, todo, named, unique_documents)
     made: list[dict[str, Any]] = []
-    notes: dict[str, int] = {}
-    for name in names:
-        mine = [chunk for embedder, chunk in todo if embedder == name]
-        found, used = vector_rows(step, name, mine, named, unique_documents) if mine else ([], {})
+    notes = {f"replies_{what}": count for what, count in sorted(counts.items())}
+    for name in sorted({name for name, _ in todo}):
+        found, used = vector_rows(step, name, [chunk for embedder, chunk in todo if embedder == name], before, unique_documents)
         made, notes = made + found, notes | used
     return Product(join(kept, made), computed=sum(row["status"] != NOT_APPLICABLE for row in made), notes=notes)
 

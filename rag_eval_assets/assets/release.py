@@ -123,7 +123,7 @@ def diagnosis(
     "golden_evidence",
     "unique_documents",
     kinds=["numpy"],
-    columns={"unique_documents": ("doc_id", "doc_class", "text")},
+    columns={"unique_documents": ("doc_id", "doc_class")},
     settings=lambda s, p: {"slices": list(s.slices), "minimum_support": s.minimum_support},
     libraries=["scipy"],
 )

@@ -45,7 +45,8 @@ READS: dict[str, tuple[str, ...]] = {
     ),
     "retriever_comparison": (
         "retriever", "against", "split", "metric", "k", "cutoff", "unit", "measure", "questions", "failed", "missing", "mean",
-        "against_mean", "difference", "lower", "upper", "unjudged", "against_unjudged", "decision", "detail",
+        "against_mean", "difference", "lower", "upper", "unjudged", "against_unjudged", "model_tokens",
+        "seconds_p50", "seconds_p95", "decision", "detail",
     ),
     "filter_quality": ("measure", "scope", "value", "numerator", "denominator", "lower", "upper", "status", "reason"),
     "filter_decision": (

@@ -66,6 +66,8 @@ def retrievers(tables: Tables) -> Values:
             "unjudged": f"{formats.percent(r['unjudged'])} / {formats.percent(r['against_unjudged'])}",
             "questions": formats.count(r["questions"]),
             "failed": formats.count(r["failed"] + r["missing"]),
+            "seconds": f"{formats.fixed(r['seconds_p50'])} / {formats.fixed(r['seconds_p95'])}",
+            "model_tokens": formats.count(round(r["model_tokens"])),
             "decision": r["decision"],
             "look": _LOOKS.get(r["decision"], "plain"),
             "why": r["detail"] or "",

@@ -113,7 +113,7 @@ class Combiner:
                 return opened
             (hits,) = lanes
             head = hits.positions[: parameters["depth"]]
-            texts = self.corpus.table["text"].take(pa.array(head)).to_pylist()
+            texts = self.corpus.delivered_texts(head)
             started = time.perf_counter()
             try:
                 scores = np.asarray(opened.score(self.questions[question]["text"], texts) if texts else [], dtype=np.float32)

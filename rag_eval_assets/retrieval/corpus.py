@@ -23,12 +23,13 @@ Row = Mapping[str, Any]
 class Corpus:
     """Chunks numbered in ascending order of their ids, and who may see them."""
 
-    def __init__(self, chunks: pa.Table, documents: Sequence[Row]) -> None:
+    def __init__(self, chunks: pa.Table, documents: Sequence[Row], texts: Mapping[str, str] | None = None) -> None:
+        """`texts` are canonical texts by document, which parents are pieces of."""
         self.table = chunks.take(pc.sort_indices(chunks, sort_keys=[("chunk_id", "ascending")])).combine_chunks()
         self.ids: list[str] = self.table["chunk_id"].to_pylist()
         self.position: dict[str, int] = unique({chunk: at for at, chunk in enumerate(self.ids)}, len(self.ids), "two chunks have one id")
         self.passages = Passages(self.table)
-        self.documents = documents
+        self.documents, self.texts = documents, texts or {}
         number = unique({row["doc_id"]: at for at, row in enumerate(documents)}, len(documents), "two documents have one id")
         owners = self.table["doc_id"].to_pylist()
         unknown = sorted(set(owners) - set(number))
@@ -60,6 +61,11 @@ class Corpus:
             if not self._readable[key]:
                 return str(self.ids[at])
         return None
+
+    def delivered_texts(self, positions: Positions) -> list[str]:
+        """What is delivered where these chunks are found: their own texts or their parents'. KeyError names a document without text."""
+        rows = self.table.select(["text", "doc_id", "parent_start", "parent_end"]).take(pa.array(positions)).to_pylist()
+        return [r["text"] if r["parent_start"] is None else self.texts[r["doc_id"]][r["parent_start"] : r["parent_end"]] for r in rows]
 
     def named(self, item: str) -> int | None:
         """Position of a chunk by its id, or by the id of a document that is one chunk, merged documents included; None for neither."""

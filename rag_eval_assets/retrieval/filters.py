@@ -116,6 +116,11 @@ def predicate(text: str | None) -> dict[str, Any]:
     return found
 
 
+def with_filter(questions: Iterable[Row]) -> list[Row]:
+    """Questions that have a relevance filter."""
+    return [question for question in questions if predicate(question["filter"])]
+
+
 def filter_exclusion(questions: Sequence[Row], evidence: Iterable[Row], documents: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows of `filter_exclusion`, one for each question, sorted by its id.
 

@@ -65,6 +65,7 @@ def run_retrievers(
     chunks: pa.Table,
     embeddings: pa.Table | None,
     documents: Sequence[Row],
+    texts: Mapping[str, str] | None = None,
     *,
     todo: Mapping[str, Sequence[str]],
     known: pa.Table | None,
@@ -83,13 +84,13 @@ def run_retrievers(
     """Rankings of exactly the pairs in `todo` (retriever to question ids), in the schema `SCHEMA`, in the table's order.
 
     `questions`, `chunks`, `embeddings` and `documents` are rows of golden_questions, chunks, chunk_embeddings and
-    unique_documents. A ranking holds at most `depth` chunks that the question's caller may read and its filter lets through,
-    both applied before ranking; a parent stands once for its chunks, at the best of them. Ties: score as float32 descending, then
-    chunk id descending. `known` holds rankings made
-    before, read where a fusion needs a lane that is not in `todo`. `embed_queries(embedder, texts)` gives unit vectors, or None
-    where the embedder is not there; `embed_passages` the same of passages. `written` holds what a model wrote by (retriever, question).
-    `threads` bounds the graph searches; matrix products use the threads of NumPy's BLAS. `terms`
-    keeps the analysed chunks for the next call. `imported` holds the rankings of retrievers of kind run_file by (retriever, question).
+    unique_documents; `texts` canonical texts by document, which a reranker of chunks with parents needs. A ranking holds at most
+    `depth` chunks that the question's caller may read and its filter lets through, both applied before ranking; a parent stands once for
+    its chunks, at the best of them. Ties: score as float32 descending, then chunk id descending. `known` holds rankings made before, read
+    where a fusion needs a lane that is not in `todo`. `embed_queries(embedder, texts)` gives unit vectors, or None where the embedder is
+    not there; `embed_passages` the same of passages. `written` holds what a model wrote by (retriever, question). `threads` bounds the
+    graph searches; matrix products use the threads of NumPy's BLAS. `terms` keeps the analysed chunks for the next call. `imported` holds
+    the rankings of retrievers of kind run_file by (retriever, question).
     `gold` are grades by document of the questions that a convex fusion may be tuned on; `rerankers(name)` opens a reranker, or says
     why there is none. `unavailable` is the reason why there are no chunks to search, which then every pair has for its own.
 
@@ -109,7 +110,7 @@ def run_retrievers(
     _check_todo(todo, by_name, by_id)
     wanted = {name: sorted(ids) for name, ids in sorted(todo.items()) if ids}
 
-    corpus = Corpus(chunks, documents)
+    corpus = Corpus(chunks, documents, texts)
     progress = _Progress(sum(map(len, wanted.values())), on_done)
     embeds = (embed_queries, embed_passages or (lambda embedder, texts: None))
     lanes = _Lanes(corpus, embeddings, *embeds, by_id, depth, threads, terms, progress, by_name, imported or {}, written or {})

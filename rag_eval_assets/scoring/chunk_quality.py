@@ -37,6 +37,9 @@ MEASURES = (
 COSTS = ("embedding_tokens", "vector_bytes")
 """Measures of what an embedder costs over one chunking, scope embedder=NAME: tokens of its own tokenizer, bytes of float32."""
 
+CONTEXT_COSTS = ("context_tokens", "context_cost")
+"""The same of contexts that a language model writes; there for embedders whose every chunk has one, with its tokens and its cost."""
+
 
 def chunk_quality(
     chunks: pa.Table,
@@ -267,6 +270,11 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping
         read = None if mine["tokens"].null_count else float(pc.sum(mine["tokens"]).as_py())
         found.append(row_of("embedding_tokens", read, scope=scope, reason="tokens_unknown" if read is None else None))
         found.append(row_of("vector_bytes", float(vectors.nbytes), scope=scope))
+        found += [
+            row_of(name, float(pc.sum(mine[name]).as_py()), denominator=float(mine.num_rows), scope=scope)
+            for name in CONTEXT_COSTS
+            if mine[name].null_count == 0
+        ]
         keys = zip(mine["chunk_id"].to_pylist(), mine["text_sha256"].to_pylist(), strict=True)
         position = {key: i for i, key in enumerate(keys)}
         pairs: dict[bool, list[tuple[int, int]]] = {True: [], False: []}

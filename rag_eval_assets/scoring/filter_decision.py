@@ -6,12 +6,13 @@ What belongs here: the paired figures of a hard filter against a boost and again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_eval_assets.scoring.intervals import clopper_pearson, paired_difference
 from rag_eval_assets.scoring.ranking import score_rankings
@@ -45,6 +46,15 @@ class Rankings:
     none: pa.Table
     soft: Callable[[float], pa.Table]
 
+    @classmethod
+    def of(
+        cls, questions: Iterable[Row], runs: pa.Table, none: pa.Table, boosted: Callable[[pa.Table, pa.Table, float], pa.Table]
+    ) -> Rankings:
+        """From rankings of all questions and those without the filter; `boosted` makes the third of the other two."""
+        wanted = pa.array(sorted(q["question_id"] for q in questions), pa.string())
+        hard = runs.filter(pc.is_in(runs["question_id"], wanted))
+        return cls(hard, none, lambda boost: boosted(hard, none, boost))
+
 
 def made_elsewhere(retrievers: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
     """Retrievers whose rankings, or a lane's, come from a file: what filter shaped them is not known here."""
@@ -68,13 +78,16 @@ def filter_decision(
 ) -> list[Row]:
     """Rows of filter_decision, two a retriever: the hard filter against the boost, which decides, and against no filter.
 
-    `questions` are those with a filter, of any split; `evidence` and `exclusion` are their rows of golden_evidence and filter_exclusion.
+    `questions` are those with a filter, of any split; `evidence` and `exclusion` are rows of golden_evidence and filter_exclusion, of which
+    theirs are read.
     Of several boosts each retriever takes the one with the best mean on development questions, the smallest of equal ones. `hard` only
     where on release questions the lower limit of the paired gain reaches the least gain, false exclusion is at most epsilon and the mean
     loss of recall is within its limit; `soft` in every other case, which `detail` names. `unavailable` is the reason of rows where
     nothing was ranked at all. Where no question has a filter the rows say so: that is never a rate of 0.
     """
     reason = unavailable or (None if questions else "no_filter")
+    asked = {q["question_id"] for q in questions}
+    evidence, exclusion = ([row for row in rows if row["question_id"] in asked] for rows in (evidence, exclusion))
     elsewhere = made_elsewhere(retrievers)
     excluded, eligible = _excluded(exclusion)
     if reason is None and len(elsewhere) < len(retrievers):

@@ -24,7 +24,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -111,15 +110,14 @@ def tie_spread(
     ids, docs = runs.column("question_id").to_pylist(), runs.column("doc_id").to_pylist()
     lanes = runs.column(by).to_pylist() if by else [""] * len(ids)
     grades = np.array([labels[q].documents.get(d, 0) if q in labels else 0 for q, d in zip(ids, docs, strict=True)], dtype=np.int64)
-    lane_of = np.unique(np.array(lanes, dtype=object).astype(str), return_inverse=True)[1]
+    lane_names, lane_of = np.unique(np.array(lanes, dtype=object).astype(str), return_inverse=True)
     question_of = np.unique(np.array(ids, dtype=object).astype(str), return_inverse=True)[1]
     ranks = runs.column("rank").to_numpy(zero_copy_only=False)
-    tied: dict[str, set[str]] = defaultdict(set)
     reported = np.lexsort((ranks, question_of, lane_of))
-    for here, there in pairwise(reported):
-        same = lane_of[here] == lane_of[there] and question_of[here] == question_of[there]
-        if same and scores[here] == scores[there]:
-            tied[lanes[here]].add(ids[here])
+    here, there = reported[:-1], reported[1:]
+    equal = (lane_of[here] == lane_of[there]) & (question_of[here] == question_of[there]) & (scores[here] == scores[there])
+    tied = np.unique(np.stack([lane_of[here[equal]], question_of[here[equal]]], axis=1), axis=0)
+    ties = dict(zip(lane_names.tolist(), np.bincount(tied[:, 0], minlength=len(lane_names)).tolist(), strict=True))
     tables = {}
     for name, sign in (("lowest", 1), ("mean", 0), ("highest", -1)):
         order = np.lexsort((ranks, sign * grades, -scores, question_of, lane_of)) if sign else reported
@@ -136,8 +134,7 @@ def tie_spread(
         for key, found in sums.items():
             means[key][name] = float(np.mean(found))
     return [
-        {"retriever": lane, "tied": len(tied[lane]), "metric": metric, "k": k, **means[lane, metric, k]}
-        for lane, metric, k in sorted(means)
+        {"retriever": lane, "tied": ties[lane], "metric": metric, "k": k, **means[lane, metric, k]} for lane, metric, k in sorted(means)
     ]
 
 

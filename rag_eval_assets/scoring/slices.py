@@ -26,7 +26,7 @@ _MANY = 4
 def derived(questions: Iterable[Row], scores: pa.Table, evidence: Iterable[Row], documents: Iterable[Row]) -> list[dict[str, Any]]:
     """The questions with a list of values for each of `DERIVED_SLICES`; a slice that the golden set itself names is left as it is.
 
-    `scores` are rows of system_scores, `evidence` of golden_evidence, `documents` hold doc_id, doc_class and text. Only evidence of a
+    `scores` are rows of system_scores, `evidence` of golden_evidence, `documents` hold doc_id and doc_class. Only evidence of a
     grade over 0 in a kept document that the caller may read counts.
     """
     best = _best_ranks(scores)
@@ -45,9 +45,7 @@ def derived(questions: Iterable[Row], scores: pa.Table, evidence: Iterable[Row],
             "tenant": sorted(map(str, access if isinstance(access, list) else [access])) or [NONE],
             "relevant_documents": [str(len(relevant)) if len(relevant) < _MANY else f"{_MANY} or more"] if relevant else [],
             "relevant_position": [_rank(best[question["question_id"]])] if question["question_id"] in best else [],
-            "evidence_position": sorted(
-                {_third(item, len(by_id[item["kept_doc_id"]]["text"])) for item in own if item["start"] is not None}
-            ),
+            "evidence_position": sorted({_third(item) for item in own if item["start"] is not None}),
         }
         found.append({**question, **{name: values[name] for name in DERIVED_SLICES if name not in named}})
     return found
@@ -67,7 +65,7 @@ def _rank(rank: int | None) -> str:
     return next((name for most, name in _RANKS if rank <= most), "over 10")
 
 
-def _third(item: Row, length: int) -> str:
+def _third(item: Row) -> str:
     """Where the middle of the quotation lies in its document."""
     middle = (item["start"] + item["end"]) / 2
-    return ("beginning", "middle", "end")[min(2, int(3 * middle / max(1, length)))]
+    return ("beginning", "middle", "end")[min(2, int(3 * middle / max(1, item["document_characters"])))]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_eval_assets.scoring.chunk_quality import COSTS
 from rag_eval_assets.scoring.intervals import bounded_mean, paired_difference
 from rag_eval_assets.tables import FAILED, MISSING, NOT_APPLICABLE, REASONS, SCORED
 
@@ -60,6 +61,21 @@ def chunk_sweep(
                 }
                 rows += _compare(retriever, measure, own, sizes, margin, minimum_questions, decides=measure == deciding)
     return [row | _vectors(row, costs or {}, embedders or {}) for row in rows]
+
+
+def index_sizes(chunks: Mapping[str, pa.Table], points: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
+    """`sizes` of `chunk_sweep` from rows of chunks (tokens) and the size and overlap of each chunking."""
+    tokens = {key: pc.sum(table["tokens"]).as_py() or 0 for key, table in chunks.items()}
+    facts = {key: (table.num_rows, tokens[key], *points[key]) for key, table in chunks.items()}
+    return {key: dict(zip(("chunks", "index_tokens", "size", "overlap"), found, strict=True)) for key, found in facts.items()}
+
+
+def vector_costs(chunk_quality: pa.Table) -> dict[str, tuple[int | None, int]]:
+    """Embedder -> (tokens embedded, None where they are not known; bytes of vectors), read off rows of chunk_quality."""
+    rows = chunk_quality.filter(pc.is_in(chunk_quality["measure"], pa.array(COSTS))).to_pylist()
+    value = {(r["scope"], r["measure"]): int(r["value"]) for r in rows if r["value"] is not None}
+    tokens, size = COSTS
+    return {scope.removeprefix("embedder="): (value.get((scope, tokens)), value[scope, size]) for scope, name in value if name == size}
 
 
 def _vectors(row: Mapping[str, Any], costs: Costs, embedders: Mapping[str, Sequence[str]]) -> dict[str, int | None]:

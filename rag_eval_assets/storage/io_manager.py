@@ -29,7 +29,8 @@ class ParquetIOManager(dg.IOManager):
         step = context.step_context
         name, consumer = context.asset_key.to_user_string(), step.step.key
         versions = self._read.setdefault((step.run_id, consumer), {})
-        columns = self.graph.assets[consumer].columns.get(name)
+        partition = step.partition_key if step.has_partition_key else None
+        columns = self.graph.assets[consumer].columns_of(name, self.graph.settings, partition)
 
         def load(partition: str | None) -> pa.Table:
             node = AssetPartition(name, partition)

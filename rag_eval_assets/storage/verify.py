@@ -1,12 +1,19 @@
-"""Reads every table file whole and names what is torn, foreign or missing. What does not belong here: mending (`sync` does)."""
+"""Reads every table file whole and names what is torn, foreign or missing, and rankings that break an entitlement.
+
+What does not belong here: mending (`sync` does).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from rag_eval_assets.graph import Graph
+from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.retrieval.entitlement import RANKINGS, Entitlement, verify_entitlement
+from rag_eval_assets.retrieval.filters import FILTER_COLUMNS
 from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.owner import MARKER
 from rag_eval_assets.storage.parquet import ContractError, TornFileError
 from rag_eval_assets.storage.sync import open_catalogue
@@ -16,7 +23,7 @@ from rag_eval_assets.storage.sync import open_catalogue
 class Problem:
     """One thing wrong with the storage, and what to do about it."""
 
-    kind: Literal["torn", "foreign", "missing", "unexplained", "left over"]
+    kind: Literal["torn", "foreign", "missing", "unexplained", "left over", "not_permitted"]
     what: str
     mend: str
 
@@ -26,12 +33,27 @@ class Problem:
         return self.kind == "left over"
 
 
+def entitlements(catalogue: Catalogue, nodes: Iterable[AssetPartition]) -> dict[AssetPartition, Entitlement]:
+    """What entitlement comes to in each table of rankings that is there, by the golden set and the documents as they are stored."""
+
+    def rows(asset: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = catalogue.read(AssetPartition(asset), columns)[0].to_pylist()
+        return found
+
+    questions, documents = rows("golden_questions", ("question_id", "entitlement")), rows("unique_documents", FILTER_COLUMNS)
+    return {
+        node: verify_entitlement(catalogue.read(node, ("question_id", "rank", "doc_id"))[0], questions, documents)
+        for node in nodes
+        if catalogue.footer(node) is not None
+    }
+
+
 def verify_tables(folder: Folder) -> list[Problem]:
     """Every problem of the table root, in a fixed order.
 
     Torn: pages, rows or footer do not match their checksums. Foreign: a file that is no table. Left over: the table of a partition that
     settings no longer have. Missing: an asset partition without a file. Unexplained: a footer that names an input version which is not
-    the one on disk.
+    the one on disk. Not permitted: a ranking that holds a document which its question's caller may not read.
     """
     graph, catalogue = Graph(folder), open_catalogue(folder)
     problems: list[Problem] = []
@@ -63,5 +85,10 @@ def verify_tables(folder: Folder) -> list[Problem]:
         moved = [name for name, version in footer.inputs.items() if versions.get(name, version) != version]
         if moved:
             problems.append(Problem("unexplained", f"{node} was made from other versions of {', '.join(moved)}", "Run 'rag-eval sync'."))
+    if {AssetPartition("golden_questions"), AssetPartition("unique_documents")} <= whole.keys():
+        for node, found in entitlements(catalogue, [node for node in whole if node.asset in RANKINGS]).items():
+            for question, doc_id in found.examples:
+                told = f"{node} answers question {question} with {doc_id}, which its caller may not read ({found.violations} such hits)"
+                problems.append(Problem("not_permitted", told, "Run 'rag-eval sync'; if it stands then, use none of these rankings."))
     catalogue.save()
     return problems

@@ -34,6 +34,11 @@ CHUNKS = (
         col("tokens", i32, "Tokens of the embedder's own tokenizer before truncation, prefix included; null where it is "
             "not known.", null=True),
         col("truncated", boolean, "Whether the text was longer than the embedder sees.", null=True),
+        col("context", string, "What stood before the chunk when it was embedded: headings, or what a model wrote; null for nothing.",
+            null=True),
+        col("context_tokens", i32, "Tokens of prompt and reply of a written context; null where none was written, or none are counted.",
+            null=True),
+        col("context_cost", f64, "Cost of a written context by the prices set; null where none is known.", null=True),
         *CONTENT, DETAIL,
         col("work_key", string, "Hash of model, text and code behind the vector, for which it stands in the data version."),
     ], "chunking"),

@@ -54,6 +54,7 @@ GOLDEN = (
         col("quotation", string, "Quoted evidence.", null=True),
         col("start", i32, "Start in the kept document's canonical text.", null=True),
         col("end", i32, "End in the kept document's canonical text.", null=True),
+        col("document_characters", i32, "Length of that text; null where nothing was located in it.", null=True),
         col("grade", i32, "Relevance grade."),
         col("match", string, "exact, normalised, aligned, document (no quotation) or none."),
         col("similarity", f64, "Similarity of the quotation and the text located.", null=True),

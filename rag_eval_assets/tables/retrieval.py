@@ -40,7 +40,7 @@ _RANKING = [
     col("queries", strings, "What a model wrote for the question, on the ranking's first row: searched in its place (rewrite), beside it "
         "(multi_query), or as passages that answer it (hyde); null where no model writes.", null=True),
     col("model_tokens", i32, "Tokens of that request and its reply, on the first row; null where the endpoint counts none.", null=True),
-    col("model_cost", f64, "Cost of that reply by the prices of its moment, on the first row; null where no price is set.", null=True),
+    col("model_cost", f64, "Cost of that reply by the prices set, on the first row; null where no price is set.", null=True),
     *CONTENT, DETAIL, SECONDS, WORK_KEY,
 ]
 

@@ -192,7 +192,8 @@ def _retrievers() -> dict[str | None, list[Row]]:
         "recursive-512-o64": [
             make_row("retriever_comparison", **shared, retriever="hybrid", against="", split="release", mean=0.83, decision=""),
             make_row("retriever_comparison", **shared, retriever="hybrid", against="bm25", split="release", mean=0.83, against_mean=0.75,
-                     difference=0.08, lower=0.02, upper=0.14, unjudged=0.81, against_unjudged=0.84, decision="keep"),
+                     difference=0.08, lower=0.02, upper=0.14, unjudged=0.81, against_unjudged=0.84, decision="keep",
+                     seconds_p50=0.012, seconds_p95=0.25, model_tokens=1234.0),
             make_row("retriever_comparison", **shared, retriever="hybrid", against="dense", split="release", mean=0.83, against_mean=0.86,
                      difference=-0.03, lower=-0.09, upper=0.03, unjudged=0.81, against_unjudged=0.8, decision="undecided",
                      detail="this fusion is below one of its lanes"),

@@ -192,6 +192,8 @@ def test_the_page_sets_a_retriever_against_each_one_it_is_built_on(html: str) ->
     assert "bm25" in told[0]
     assert "keep" in told[0]
     assert "+8.0" in told[0]
+    assert "0.012 / 0.250" in told[0]
+    assert "1,234" in told[0]
     assert "dense" in told[1]
     assert "undecided" in told[1]
     assert "this fusion is below one of its lanes" in told[1]

@@ -113,3 +113,20 @@ def test_without_parents_a_ranking_is_left_alone(chunk_table: Any) -> None:
     assert passages.depth(7) == 7
     assert passages.once(hits, 2).positions.tolist() == [1, 0]
     assert passages.once(hits, 1).scores.tolist() == [2.0]
+
+
+def test_a_reranker_reads_the_parents_that_are_delivered(chunk_table: Any, document: Any, question: Any) -> None:
+    chunks, documents, asked = case(chunk_table, document, question)
+    texts = {name: "".join(chr(97 + (at + shift) % 26) for at in range(200)) for shift, name in enumerate("ab")}
+    read: list[str] = []
+
+    class Reader:
+        def score(self, query: str, passages: Sequence[str]) -> list[float]:
+            read.extend(passages)
+            return [float(len(passage)) for passage in passages]
+
+    rerank = RetrieverSpec("reranked", "rerank", {"of": ["bm25"], "reranker": {"name": "own"}, "depth": 10})
+    found = ranked(chunks, [BM25, rerank], documents, asked, texts=texts, rerankers=lambda name: Reader())["reranked"]
+    assert read == [texts[row["doc_id"]][row["start"] : row["end"]] for row in ranked(chunks, [BM25], documents, asked)["bm25"]]
+    # The longer parent first, and nothing delivered but what was read.
+    assert [(row["doc_id"], row["start"], row["end"], row["score"]) for row in found] == [("a", 0, 100, 100.0), ("b", 0, 90, 90.0)]

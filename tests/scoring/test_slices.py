@@ -10,14 +10,15 @@ from rag_eval_assets.tables import DERIVED_SLICES
 from tests.scoring.builders import Row, question, score, table
 
 DOCUMENTS: list[Row] = [
-    {"doc_id": "a.pdf", "doc_class": "pdf", "text": "x" * 300},
-    {"doc_id": "b.html", "doc_class": "html", "text": "x" * 90},
+    {"doc_id": "a.pdf", "doc_class": "pdf"},
+    {"doc_id": "b.html", "doc_class": "html"},
 ]
+LENGTHS = {"a.pdf": 300, "b.html": 90, None: None}
 
 
 def gold(question_id: str, doc_id: str | None, start: int | None = None, end: int | None = None, **more: Any) -> Row:
     own = {"question_id": question_id, "kept_doc_id": doc_id, "start": start, "end": end, "grade": 1, "eligible": True}
-    return {**own, **more}
+    return {**own, "document_characters": LENGTHS[doc_id], **more}
 
 
 def reciprocal(question_id: str, value: float | None, **more: Any) -> Row:

@@ -32,6 +32,17 @@ class EmbeddingFailed(RuntimeError):
         self.reason, self.detail, self.lasting = reason, detail, lasting
 
 
+@dataclass(frozen=True)
+class Context:
+    """What stands before a chunk when it is embedded, empty for nothing, or why it could not be had; of one that a model wrote the
+    tokens of prompt and reply and the cost, null where they are not known."""
+
+    text: str = ""
+    failure: EmbeddingFailed | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+
 class Unavailable(NamedTuple):
     """Why an embedder is not there: a reason of the closed list, and the mend."""
 

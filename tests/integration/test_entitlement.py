@@ -1,0 +1,42 @@
+"""Entitlement of stored rankings as a blocking asset check and in `rag-eval verify`."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from rag_eval_assets.checks import file_checks
+from rag_eval_assets.graph import Graph
+from rag_eval_assets.retrieval.entitlement import RANKINGS
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.sync import open_catalogue, sync
+from rag_eval_assets.storage.verify import verify_tables
+
+
+def results(folder: Folder) -> dict[str, dg.AssetCheckResult]:
+    """What the entitlement checks of the code location say, by asset; each of them blocks."""
+    graph = Graph(folder)
+    found = {}
+    for check in file_checks(graph, open_catalogue(folder)):
+        (spec,) = check.check_specs
+        if spec.name == "entitlement_holds":
+            assert spec.blocking
+            found[spec.asset_key.to_user_string()] = check(dg.build_asset_check_context())
+    return found
+
+
+def test_rankings_of_before_a_document_was_closed_fail_the_check_until_they_are_made_anew(synced: Folder) -> None:
+    before = results(synced)
+    assert set(before) == set(RANKINGS)
+    assert all(result.passed for result in before.values())
+    assert before["system_retrievals"].metadata["compared"].value > 0
+    (synced.corpus / "shipping.md.meta.yaml").write_text("tenant: acme\n")
+    assert sync(synced, select=["unique_documents"]).failed == {}
+    after = results(synced)
+    assert not after["retrieval_runs"].passed
+    assert not after["system_retrievals"].passed
+    assert after["system_retrievals"].metadata["violations"].value >= 1
+    assert any("shipping.md" in str(told.value) for told in after["system_retrievals"].metadata.values())
+    assert {p.kind for p in verify_tables(synced)} >= {"not_permitted"}
+    assert sync(synced).failed == {}
+    assert all(result.passed for result in results(synced).values())
+    assert [p for p in verify_tables(synced) if p.kind == "not_permitted"] == []
