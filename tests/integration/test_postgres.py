@@ -1,0 +1,110 @@
+"""Dagster's instance on a real Postgres server: the small graph, and a backfill of chunkings with four runs at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage.sync import open_instance, sync
+from tests.integration.conftest import CHANGES
+from tests.integration.server import ROOT, Server, wait_for
+from tests.integration.test_kills import agree, versions
+from tests.postgres import PASSWORD, Postgres, postgres
+from tests.small import small_folder, write_settings
+
+CHUNKED = ("chunks", "chunk_embeddings", "retrieval_runs", "retrieval_scores")
+FOUR = {**CHANGES, "chunkings": [{"strategy": "window", "size": [16, 24, 32], "overlap": [0]}, {"strategy": "whole"}]}
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Postgres]:
+    """A server, and the DAGSTER_HOME that the documentation tells to make."""
+    with postgres() as running:
+        (tmp_path / "home").mkdir()
+        shutil.copy(ROOT / "dagster.postgres.yaml", tmp_path / "home" / "dagster.yaml")
+        monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("DAGSTER_GRPC_TIMEOUT_SECONDS", "600")  # four runs that start at once share the cores with other tests
+        yield running
+
+
+def test_both_instances_differ_in_storage_and_concurrency_alone() -> None:
+    mine, default = (yaml.safe_load((ROOT / name).read_text()) for name in ("dagster.postgres.yaml", "dagster.yaml"))
+    assert mine.pop("storage") != default.pop("storage")
+    assert mine["concurrency"].pop("runs") == {"max_concurrent_runs": 4}
+    assert default["concurrency"].pop("runs") == {"max_concurrent_runs": 2}
+    assert mine == default
+
+
+def _most_at_once(stats: list[Any]) -> int:
+    """Runs between their launch and their end, at the fullest moment."""
+    moments = sorted([(run.launch_time, 1) for run in stats] + [(run.end_time, -1) for run in stats])
+    return max(accumulate(change for _, change in moments))
+
+
+@pytest.mark.timeout(2400)
+def test_a_backfill_with_four_runs_at_once_and_a_sync_end_at_the_data_versions_of_sqlite(
+    server: Postgres, synced: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_folder(tmp_path / "on-postgres", FOUR)
+    graph = Graph(folder)
+    keys = graph.families["chunking"]
+    above = {u.asset for name in CHUNKED for key in keys for u in graph.upstream(AssetPartition(name, key)) if u.partition is None}
+    assert sync(folder, select=sorted(above)).failed == {}
+
+    ui = Server(folder, tmp_path / "ui.log")
+    try:
+        wait_for("loaded code location with healthy daemons", ui.ready)
+        told = ui.ask(
+            "mutation ($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {"
+            " __typename ... on LaunchBackfillSuccess { backfillId } } }",
+            p={"assetSelection": [{"path": [name]} for name in CHUNKED], "partitionNames": keys},
+        )["launchPartitionBackfill"]
+        mine = {"dagster/backfill": told["backfillId"]}
+        runs = wait_for("run of each partition", lambda: r if len(r := ui.runs(**mine)) == len(keys) else None)
+        for run in runs:
+            ui.succeeded(run["runId"])
+    finally:
+        assert ui.stop() == []
+    instance = open_instance(folder)
+    try:
+        assert type(instance.event_log_storage).__name__ == "PostgresEventLogStorage"
+        assert _most_at_once([instance.get_run_stats(run["runId"]) for run in runs]) == 4
+        for pool in instance.event_log_storage.get_concurrency_keys():
+            assert instance.event_log_storage.get_concurrency_info(pool).active_slot_count == 0
+    finally:
+        instance.dispose()
+
+    report = sync(folder)
+    assert (report.failed, report.waiting) == ({}, [])
+    assert not {str(node) for node in report.materialized} & {f"{name}[{key}]" for name in CHUNKED for key in keys}
+    assert agree(folder) == []
+    assert sync(folder).runs == []
+    on_postgres = versions(folder)
+    monkeypatch.delenv("DAGSTER_HOME")
+    write_settings(synced.path, FOUR)
+    on_sqlite = Folder(synced.path)
+    assert sync(on_sqlite).failed == {}
+    assert versions(on_sqlite) == on_postgres
+    # The password stands in no file of the folder.
+    assert [path for path in folder.path.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()] == []
+
+
+def test_a_sync_that_cannot_reach_its_postgres_ends_with_an_error_and_a_killed_server_that_is_back_costs_nothing(
+    server: Postgres, tmp_path: Path
+) -> None:
+    folder = small_folder(tmp_path / "small")
+    assert sync(folder, select=["source_documents"]).failed == {}
+    server.stop()
+    with pytest.raises(Exception, match=r"too many retries for DB connection|[Cc]onnection refused"):
+        sync(folder)
+    server.start()
+    assert sync(folder, select=["golden_questions"]).failed == {}
+    assert agree(folder) == []
