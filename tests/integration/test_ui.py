@@ -26,7 +26,7 @@ from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import open_catalogue
 from rag_eval_assets.tables import TABLES
 from tests.integration.server import ROOT, Run, Server, wait_for
-from tests.small import SETTINGS, small_folder
+from tests.small import QUESTIONS, SETTINGS, small_folder, write_questions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -35,6 +35,12 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 CHANGES = {"nightly": {"cron": "* * * * *"}, "systems": {"first": SETTINGS["systems"]["first"]}}
 CHUNKINGS = ["window-16-o0", "whole"]
+PLANTED = (
+    '<img src=x onerror="window.planted=1">', "<script>window.planted=1</script>", "<svg onload=window.planted=1>",
+    "[kettle](javascript:window.planted=1)", '"><iframe srcdoc="<script>parent.planted=1</script>">', "<details open ontoggle=window.planted=1>",
+)  # fmt: skip
+"""Texts that run where they are shown as HTML or Markdown that nobody escaped; they stand in a document, its name, a question, its answer."""
+HOSTILE = "<img src=x onerror=window.planted=1>.txt"
 
 pytestmark = [
     pytest.mark.browser,
@@ -45,7 +51,15 @@ pytestmark = [
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(small_folder(tmp_path / "small", CHANGES), tmp_path / "ui.log")
+    folder = small_folder(tmp_path / "small", CHANGES)
+    (folder.corpus / HOSTILE).write_text("\n\n".join(f"Kettle number {n} says {text} here." for n, text in enumerate(PLANTED)))
+    asked = {
+        "id": "q10", "question": f"What does kettle 0 say, {' '.join(PLANTED)}?", "reference_answer": " ".join(PLANTED), "split": "release",
+        "language": "en", "intent": "lookup", "kinds": ["lookup"],
+        "evidence": [{"group": "g1", "document": HOSTILE, "quotation": f"Kettle number 0 says {PLANTED[0]} here."}],
+    }  # fmt: skip
+    write_questions(folder.path, [*QUESTIONS, asked])
+    server = Server(folder, tmp_path / "ui.log")
     left: list[psutil.Process] = []
     try:
         wait_for("loaded code location with healthy daemons", server.ready)
@@ -65,8 +79,11 @@ def page(server: Server) -> Iterator[Page]:
         page.set_default_timeout(60_000)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
+        dialogs: list[str] = []
+        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
         yield page
         browser.close()
+    assert dialogs == []
     elsewhere = [url for url in asked if urlsplit(url).scheme in ("http", "https", "ws") and urlsplit(url).hostname != "127.0.0.1"]
     assert elsewhere == []
 
@@ -126,6 +143,7 @@ def test_a_person_clicks_and_the_files_follow(server: Server, page: Page, screen
     the_backfill_is_told_as_complete(server, page, screens, backfill)
     dagster_finds_nothing_stale(server)
     the_graph_is_drawn(page, screens, "lineage-fresh")
+    nothing_planted_runs_in_the_ui_or_the_report(server, page, screens)
 
 
 def clicked(server: Server, screens: Screens, address: str, text: str) -> str:
@@ -164,7 +182,7 @@ def a_materialized_root_shows_its_rows(server: Server, page: Page, screens: Scre
     assert made_by(server.folder, AssetPartition("source_documents")) == run
     screens.open("/assets/source_documents", height=2200)
     page.get_by_text("rows_computed").wait_for()
-    page.get_by_text("spare-parts.md").first.wait_for()
+    page.get_by_text("returns.md").first.wait_for()
     screens.take("materialized")
 
 
@@ -290,3 +308,24 @@ def dagster_finds_nothing_stale(server: Server) -> None:
             )
             found = by_partition["assetNodes"][0]["staleStatusByPartition"]
             assert found == ["FRESH"] * len(node["partitionKeys"]), node["assetKey"]
+
+
+def nothing_planted_runs_in_the_ui_or_the_report(server: Server, page: Page, screens: Screens) -> None:
+    found = open_catalogue(server.folder).read(AssetPartition("answers", "first"))[0].to_pylist()
+    assert any("onerror" in str(row) for row in found)  # the planted text went the whole way
+    pages = ("source_documents", "documents", "golden_questions", "golden_evidence", "system_scores", "evidence_funnel")
+    for name in pages:
+        screens.open(f"/assets/{name}", height=2200)
+        page.get_by_text("rows_computed").first.wait_for()
+        for shown in page.get_by_text("[Show Markdown]").all()[:2]:
+            shown.click()
+            page.wait_for_timeout(1000)
+            page.keyboard.press("Escape")
+        assert page.evaluate("window.planted") is None, name
+    screens.take("planted")
+    screens.open((server.folder.state / "report.html").as_uri(), height=2200)
+    assert "Kettle number 0" in page.content() or "kettle 0" in page.content()
+    page.wait_for_timeout(1000)
+    assert page.evaluate("window.planted") is None
+    assert page.locator("script").count() == 0
+    screens.take("report-planted")
