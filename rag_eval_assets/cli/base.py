@@ -66,6 +66,7 @@ def typed_errors() -> tuple[type[Exception], ...]:
     from ingestion.labels import LabelError
     from ingestion.sources import CorpusError
     from rag_eval_assets.golden import GoldenError
+    from rag_eval_assets.resources.responses import DamagedReplyError
     from rag_eval_assets.storage.dagster_damage import DamagedDatabaseError
     from rag_eval_assets.storage.owner import ForeignStateError
     from rag_eval_assets.storage.parquet import ContractError, TornFileError
@@ -73,7 +74,7 @@ def typed_errors() -> tuple[type[Exception], ...]:
     from rag_eval_assets.strict import SettingsError
 
     return (
-        CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,
+        CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError, DamagedReplyError,
         DamagedDatabaseError, OSError, LookupError, duckdb.Error,
     )  # fmt: skip
 

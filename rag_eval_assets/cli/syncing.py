@@ -172,15 +172,32 @@ def status(
 
 @app.command()
 def verify(context: typer.Context) -> None:
-    """Read every file whole and name what is torn, foreign or missing, with the mend."""
+    """Read every file whole and name what is torn, foreign, missing or left over, with the mend."""
     from rag_eval_assets.storage.verify import verify_tables
 
     problems = verify_tables(context.obj)
     for problem in problems:
         out.print(escape(f"{problem.kind}: {problem.what}. {problem.mend}"))
-    if problems:
+    if not all(problem.harmless for problem in problems):
         raise typer.Exit(FAILED)
     out.print("Every file is whole, and everything the graph expects is there.")
+
+
+@app.command()
+def prune(
+    context: typer.Context,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove what is listed; without it nothing is removed.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait for another sync of this folder.")] = False,
+) -> None:
+    """List what nothing points to any more: tables of removed partitions, temporary files, caches of older code. --delete removes it."""
+    from rag_eval_assets import pruning
+
+    found = pruning.prune(context.obj, wait) if delete else pruning.leftovers(context.obj)
+    for left in found:
+        out.print(escape(f"{left.kind}  {left.path}  {left.size} bytes"))
+    size = sum(left.size for left in found)
+    told = "removed" if delete else "can go: pass --delete"
+    out.print(f"{len(found)} files of {size} bytes {told}" if found else "Nothing is left over.")
 
 
 @app.command()

@@ -289,6 +289,21 @@ def test_a_bad_golden_line_stops_before_anything_runs(synced: Folder) -> None:
     assert "Traceback" not in said
 
 
+def test_prune_lists_first_and_removes_when_told(synced: Folder) -> None:
+    assert "Nothing is left over." in rag_eval(synced, "prune")
+    write_settings(synced.path, {**CHANGES, "systems": {"first": SETTINGS["systems"]["first"]}})
+    rag_eval(synced, "sync")
+    table = Path(synced.tables, "answers", "second.parquet")
+    assert "left over: " in rag_eval(synced, "verify")
+    said = rag_eval(synced, "prune")
+    assert re.search(r"\d+ files of \d+ bytes can go: pass --delete", said)
+    assert table.exists()
+    assert re.search(r"\d+ files of \d+ bytes removed", rag_eval(synced, "prune", "--delete"))
+    assert not table.exists()
+    assert "left over" not in rag_eval(synced, "verify")
+    assert "Nothing is stale" in rag_eval(synced, "sync")
+
+
 def test_verify_names_what_is_torn_foreign_and_missing(synced: Folder) -> None:
     assert "Every file is whole" in rag_eval(synced, "verify")
     tables = Path(synced.tables)
