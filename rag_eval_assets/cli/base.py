@@ -74,8 +74,8 @@ def typed_errors() -> tuple[type[Exception], ...]:
     from rag_eval_assets.strict import SettingsError
 
     return (
-        CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError, DamagedReplyError,
-        DamagedDatabaseError, OSError, LookupError, duckdb.Error,
+        CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,
+        DamagedReplyError, DamagedDatabaseError, OSError, LookupError, duckdb.Error,
     )  # fmt: skip
 
 
