@@ -397,6 +397,20 @@ class Diagnosis(Strict):
     rerankers: tuple[Name, ...] = Field((), description="Rerankers whose order of the recorded ranking is tried, by name.")
 
 
+class Experiment(Strict):
+    """What is tried of one system on its recorded rankings of development questions; no retriever is called."""
+
+    top_k: tuple[Count, ...] = Field((), description="Values of top_k tried, up to the depth.")
+    token_budget: tuple[Count, ...] = Field((), description="Token budgets tried.")
+    order: bool = Field(False, description="Try every ordering, and the relevant passages first, in the middle and last.")
+
+    @model_validator(mode="after")
+    def _tries_something(self) -> Experiment:
+        if not (self.top_k or self.token_budget or self.order):
+            raise ValueError("tries nothing: give top_k, token_budget or order, or leave the system out")
+        return self
+
+
 class Sweep(Strict):
     """What the chunk sweep decides on, set before looking."""
 
@@ -500,6 +514,7 @@ class Settings(Strict):
     filter_decision: FilterDecision = FilterDecision()
     scoring: Scoring = Scoring()
     diagnosis: Diagnosis = Diagnosis()
+    experiments: dict[Name, Experiment] = Field({}, description="Experiments on recorded rankings, by system; none where it is left out.")
     systems: dict[Name, System] = Field(min_length=1)
     models: dict[Name, Model] = Field({}, description="Language models that readers and judges name.")
     judges: dict[Name, Judge] = Field({})

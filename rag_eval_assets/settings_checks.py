@@ -64,6 +64,8 @@ def unresolved(settings: Settings) -> Iterator[Problem]:
     for name, system in settings.systems.items():
         yield from ((("systems", name, *where), text) for where, text in _system(system, settings, keys))
     yield from _unknown(("diagnosis", "rerankers"), "reranker", settings.diagnosis.rerankers, settings.rerankers)
+    for name in settings.experiments:
+        yield from _unknown(("experiments", name), "system", [name], settings.systems)
     yield from _unknown(("ann", "chunkings"), "chunking", settings.ann.chunkings, keys)
     yield from _unknown(("cleaning", "drop_categories"), "category", settings.cleaning.drop_categories, CATEGORIES)
     yield from _scoring(settings)

@@ -1,11 +1,13 @@
 """How a recorded run is replayed: who answers again, and the rerankers that its ranking is tried with.
 
-What belongs here: opening what settings name for replays. What does not: which replays are made and what they say (`scoring.diagnosis`).
+What belongs here: opening what settings name for replays. What does not: which replays are made and what they say (`scoring.diagnosis`,
+`scoring.experiments`).
 No retriever is called from here.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +20,7 @@ from rag_eval_assets.generation.answer_rows import answer_row
 from rag_eval_assets.graph import Step
 from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.scoring.diagnosis import Replay, Score, Trials, diagnose
+from rag_eval_assets.scoring.experiments import Plan, replay_experiments
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.tables import FAILED
 
@@ -58,6 +61,39 @@ def diagnosed(step: Step, tables: Mapping[str, pa.Table], tried: Trials) -> list
         exclusion=rows["filter_exclusion"],
         trials=tried,
     )
+
+
+def experimented(step: Step, tables: Mapping[str, pa.Table]) -> tuple[list[Row], Counter[str]]:
+    """Rows of replay_experiments from the tables that it is made from, by name, and what the model was asked for."""
+    chosen, counts = step.settings.experiments.get(step.partition), Counter[str]()
+    if chosen is None:
+        return [], counts
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    spec = rows["system_specs"][0]
+    found = replay_experiments(
+        rows["golden_questions"],
+        rows["golden_evidence"],
+        spec,
+        rows["system_retrievals"],
+        rows["contexts"],
+        rows["answers"],
+        Plan(chosen.top_k, chosen.token_budget, context.ORDERINGS if chosen.order else ()),
+        lambda pairs: answer(step, spec, pairs, counts),
+        assemble=context.assemble,
+        reorder=context.reorder,
+        pass_metric=step.settings.scoring.pass_metric,
+        answer_schema=step.settings.answer_schema,
+    )
+    return found, counts
+
+
+def experiment_settings(settings: Settings, system: str | None) -> dict[str, Any]:
+    """What the experiments on a system depend on; nothing where none is asked for."""
+    chosen = settings.experiments.get(system) if system else None
+    if chosen is None:
+        return {}
+    scoring = {"pass_metric": settings.scoring.pass_metric, "answer_schema": settings.answer_schema}
+    return {"tries": chosen.model_dump(), **scoring, **reader_limits(settings, system)}
 
 
 def replay_settings(settings: Settings, system: str | None) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.assets._replaying import diagnosed, replay_libraries, replay_settings, trials
+from rag_eval_assets.assets._replaying import diagnosed, experiment_settings, experimented, replay_libraries, replay_settings, trials
 from rag_eval_assets.graph import Product, Step, table_asset
-from rag_eval_assets.report import page, pictures
+from rag_eval_assets.report import experiments, page, pictures
 from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
 from rag_eval_assets.scoring import corrected, costs, funnel, gates, preference
@@ -115,6 +115,25 @@ def diagnosis(
         "filter_exclusion": filter_exclusion,
     }
     return Product(diagnosed(step, tables, trials(step.folder)))
+
+
+@table_asset(
+    "system_specs",
+    "system_retrievals",
+    "contexts",
+    "answers",
+    "golden_questions",
+    "golden_evidence",
+    kinds=["python"],
+    settings=experiment_settings,
+    libraries=["PyStemmer"],
+    pool="answer",
+)
+def replay_experiments(step: Step, **tables: pa.Table) -> Product:
+    """What answers gain or lose by another top_k, token budget or order of the recorded passages; no rows unless settings ask for it."""
+    rows, counts = experimented(step, tables)
+    notes = {f"replies_{what}": count for what, count in sorted(counts.items())}
+    return Product(rows, sum(row["generated"] for row in rows), {"experiments": experiments.curves(rows)} if rows else {}, notes)
 
 
 @table_asset(
@@ -277,6 +296,7 @@ def _claims(settings: Settings) -> dict[str, Any]:
     "system_summary",
     "evidence_funnel",
     "diagnosis",
+    "replay_experiments",
     "comparison",
     "chunk_sweep",
     "embedder_ranking",

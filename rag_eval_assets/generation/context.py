@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -29,6 +29,14 @@ def assemble(retrievals: list[dict[str, Any]], spec: Mapping[str, Any]) -> list[
         raise ValueError(f"ordering {spec['ordering']!r} is none of {', '.join(ORDERINGS)}")
     ordered = sorted(retrievals, key=lambda r: (r["question_id"], r["rank"]))
     return [_context(list(rows), spec) for _, rows in groupby(ordered, key=lambda r: r["question_id"])]
+
+
+def reorder(context: Mapping[str, Any], passages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A row of contexts with its passages in another order; its hash is that of the new order. ValueError for other passages."""
+    if sorted(p["position"] for p in passages) != sorted(p["position"] for p in context["passages"]):
+        raise ValueError(f"question {context['question_id']!r}: the passages are not those delivered, each once")
+    delivered = [_passage(position, passage) for position, passage in enumerate(passages)]
+    return {**context, "passages": delivered, "context_sha256": _identity(delivered)}
 
 
 def _context(rows: list[dict[str, Any]], spec: Mapping[str, Any]) -> dict[str, Any]:

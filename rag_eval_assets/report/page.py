@@ -18,6 +18,7 @@ import jinja2
 from rag_eval_assets.report import facts, formats, pieces, sections
 from rag_eval_assets.report.cleaning import cleaning
 from rag_eval_assets.report.embedders import embedders
+from rag_eval_assets.report.experiments import experiments
 from rag_eval_assets.report.facts import Row
 from rag_eval_assets.report.failures import failures
 from rag_eval_assets.report.filters import filters
@@ -83,6 +84,10 @@ READS: dict[str, tuple[str, ...]] = {
     "answers": ("question_id", "answer", "refused", "citations", "status", "reason", "detail"),
     "system_scores": ("question_id", "split", "metric", "value", "status", "reason", "explanation"),
     "diagnosis": ("question_id", "split", "intervention", "recovered", "label", "why", "reason"),
+    "replay_experiments": (
+        "experiment", "point", "place", "as_it_is", "metric", "questions", "failed", "mean", "lower", "upper", "tokens", "paired",
+        "difference", "difference_lower", "difference_upper", "changed", "generated", "reused", "status", "reason", "detail",
+    ),
     "comparison": (
         "baseline", "role", "claim_name", "claim", "margin", "metric", "k", "cutoff", "unit", "split", "slice", "slice_value", "difference",
         "lower", "upper", "detectable", "paired", "missing", "excluded", "decision", "decision_reason", "what_changed", "status", "reason",
@@ -141,6 +146,7 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "index": sections.index(tables),
         "parsing": parsing(tables),
         "funnels": sections.funnels(tables, split),
+        "experiments": experiments(tables),
         "baselines": sections.baselines(tables, split),
         "slices": sections.slices(tables, split, pass_metric),
         "golden": sections.golden(tables, split),

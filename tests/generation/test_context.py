@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_eval_assets.generation.context import ORDERINGS, assemble
+from rag_eval_assets.generation.context import ORDERINGS, assemble, reorder
 from rag_eval_assets.tables import TABLES
 from tests.scoring.builders import Row, complete, retrieval
 
@@ -95,3 +95,15 @@ def test_every_passage_is_delivered_or_accounted_for(tokens: list[int], top_k: i
     assert sorted(named) == sorted(r["chunk_id"] for r in rows if r["rank"])
     assert row["tokens"] <= budget
     assert len(row["passages"]) <= top_k
+
+
+def test_passages_in_another_order_make_another_context_and_back_again_the_same() -> None:
+    rows = [retrieval("q", rank, f"d{rank}", 0, f"Text {rank}.") for rank in (1, 2, 3)]
+    context = assemble(rows, {"top_k": 3, "token_budget": None, "ordering": "best_first"})[0]
+    turned = reorder(context, context["passages"][::-1])
+    assert [(p["position"], p["doc_id"]) for p in turned["passages"]] == [(0, "d3"), (1, "d2"), (2, "d1")]
+    assert turned["context_sha256"] != context["context_sha256"]
+    assert turned == assemble(rows, {"top_k": 3, "token_budget": None, "ordering": "best_last"})[0]
+    assert reorder(turned, turned["passages"][::-1]) == context
+    with pytest.raises(ValueError, match="not those delivered"):
+        reorder(context, context["passages"][:2])

@@ -164,6 +164,27 @@ def test_replays_of_the_recorded_ranking_try_a_reranker_and_larger_limits_withou
     assert {r["label"] for r in diagnosed if r["question_id"] == "spill"} == {"context_assembly_loss"}
 
 
+def test_experiments_on_the_recorded_ranking_generate_what_changed_and_call_no_retriever(desk: Folder) -> None:
+    for path in desk.golden.iterdir():
+        path.write_text(path.read_text().replace('"split": "release"', '"split": "development"'))
+    assert sync(desk).failed == {}
+    calls(desk)
+    folder = set_to(desk, {"experiments": {"desk": {"top_k": [1, 4], "token_budget": [120]}}})
+    report = sync(folder)
+    assert {str(node) for node in report.materialized} == {"replay_experiments[desk]", "release_report"}
+    found = {(r["experiment"], r["point"]): r for r in rows(folder, "replay_experiments")}
+    told = calls(folder)
+    assert told["retrieve"] == 0
+    assert told["generate"] == computed(report, "replay_experiments") == sum(r["generated"] for r in found.values())
+    # What a sync with the setting generates: of `gate` and `pallet` a third paragraph fits 40 words; six contexts widen at 120.
+    assert {point: (r["changed"], r["generated"], r["reused"]) for point, r in found.items() if point[1] != "1"} == {
+        ("top_k", "2"): (0, 0, 13), ("top_k", "4"): (2, 2, 11), ("token_budget", "40"): (0, 0, 13), ("token_budget", "120"): (6, 6, 7),
+    }  # fmt: skip
+    wider = found["token_budget", "120"]
+    assert (wider["mean"], wider["difference"], wider["paired"]) == (9 / 13, 0.0, 13)
+    assert wider["difference_lower"] < -0.2 < 0.2 < wider["difference_upper"]
+
+
 def test_an_intervention_is_asked_for_by_name_and_its_results_are_addressable(desk: Folder) -> None:
     calls(desk)
     said = rag_eval(desk, "diagnose", "desk", "--intervention", "gold-context")

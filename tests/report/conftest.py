@@ -223,6 +223,21 @@ def _filter_decision() -> list[Row]:
     ]  # fmt: skip
 
 
+def _experiments() -> list[Row]:
+    plan = [("top_k", "3", 0.5, False), ("top_k", "5", 0.6, True), ("top_k", "10", 0.65, False), ("gold_place", "as delivered", 0.6, True),
+            ("gold_place", "first", 0.7, False), ("gold_place", "middle", 0.45, False), ("gold_place", "last", 0.64, False)]  # fmt: skip
+    rows = [
+        make_row("replay_experiments", experiment=experiment, point=point, place=place, as_it_is=own, split="development", metric="correct",
+                 questions=112, mean=mean, lower=mean - 0.1, upper=mean + 0.1, tokens=812.4, paired=0 if own else 112,
+                 difference=None if own else mean - 0.6, difference_lower=None if own else mean - 0.68,
+                 difference_upper=None if own else mean - 0.52, changed=0 if own else 97, generated=0 if own else 91,
+                 reused=112 if own else 21, status="scored")
+        for place, (experiment, point, mean, own) in enumerate(plan)
+    ]  # fmt: skip
+    return [*rows, make_row("replay_experiments", experiment="top_k", point="80", place=7, split="development", metric="correct",
+                            status="not_applicable", reason="not_replayable", detail="the ranking was recorded to depth 50")]  # fmt: skip
+
+
 def _parse_quality() -> dict[str | None, list[Row]]:
     policy = "case=keep whitespace=collapse punctuation=keep unicode=NFC"
     plan = {
@@ -512,6 +527,7 @@ def make_sample() -> Tables:
     return {
         "system_specs": specs, "system_summary": _summaries(), "gate_results": {None: _gates()}, "chunk_sweep": {None: _sweep()},
         "retriever_comparison": _retrievers(), "embedder_ranking": {None: _embedders()}, "filter_quality": {None: _filter_quality()},
+        "replay_experiments": {"baseline": _experiments(), "hybrid-512": []},
         "filter_decision": {"structural-256": _filter_decision()}, "ann_recall": _ann(), "parse_quality": _parse_quality(), "comparison": _comparison(), "golden_coverage": {None: _coverage()},
         "label_holes": {"baseline": [
             make_row("label_holes", question_id="rel-002", split="release", doc_id="pdf/pump.pdf", rank=2, text="The pump is greased every spring."),

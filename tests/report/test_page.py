@@ -199,6 +199,16 @@ def test_the_page_sets_a_retriever_against_each_one_it_is_built_on(html: str) ->
     assert "this fusion is below one of its lanes" in told[1]
 
 
+def test_experiments_are_shown_beside_the_system_as_it_is(html: str, sample: Tables) -> None:
+    words = " ".join(Markup(html).words.split())
+    assert "Replayed experiments" in words
+    assert "place of the relevant passages middle 45.0% [35.0%, 55.0%] −15.0 [−23.1, −7.0] 112" in words
+    assert "5 as it is 60.0%" in words
+    assert "80 the ranking was recorded to depth 50" in words
+    del sample["replay_experiments"]["baseline"]
+    assert "Replayed experiments" not in page.render(sample, name="x")
+
+
 def test_the_page_tells_what_filters_hide_and_whether_they_may_be_hard(html: str) -> None:
     page_words = Markup(html).words
     assert "legal/a<b>.md (2 of 3)" in page_words
