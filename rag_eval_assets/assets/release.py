@@ -297,6 +297,7 @@ def _claims(settings: Settings) -> dict[str, Any]:
     "evidence_funnel",
     "diagnosis",
     "replay_experiments",
+    "system_costs",
     "comparison",
     "chunk_sweep",
     "embedder_ranking",

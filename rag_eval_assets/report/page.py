@@ -17,6 +17,7 @@ import jinja2
 
 from rag_eval_assets.report import facts, formats, pieces, sections
 from rag_eval_assets.report.cleaning import cleaning
+from rag_eval_assets.report.costs import costs
 from rag_eval_assets.report.embedders import embedders
 from rag_eval_assets.report.experiments import experiments
 from rag_eval_assets.report.facts import Row
@@ -84,6 +85,7 @@ READS: dict[str, tuple[str, ...]] = {
     "answers": ("question_id", "answer", "refused", "citations", "status", "reason", "detail"),
     "system_scores": ("question_id", "split", "metric", "value", "status", "reason", "explanation"),
     "diagnosis": ("question_id", "split", "intervention", "recovered", "label", "why", "reason"),
+    "system_costs": ("split", "measure", "stage", "p50", "p95", "p99", "mean", "total", "questions", "scored", "failed", "status"),
     "replay_experiments": (
         "experiment", "point", "place", "as_it_is", "metric", "questions", "failed", "mean", "lower", "upper", "tokens", "paired",
         "difference", "difference_lower", "difference_upper", "changed", "generated", "reused", "status", "reason", "detail",
@@ -147,6 +149,7 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "parsing": parsing(tables),
         "funnels": sections.funnels(tables, split),
         "experiments": experiments(tables),
+        "costs": costs(tables, split),
         "baselines": sections.baselines(tables, split),
         "slices": sections.slices(tables, split, pass_metric),
         "golden": sections.golden(tables, split),

@@ -238,6 +238,20 @@ def _experiments() -> list[Row]:
                             status="not_applicable", reason="not_replayable", detail="the ranking was recorded to depth 50")]  # fmt: skip
 
 
+def _costs() -> list[Row]:
+    plan = {
+        "reply_seconds": ("total", 1.25, 3.5, 4.75),
+        "first_token_seconds": ("first_token", 0.25, 0.75, 1.5),
+        "cost": ("query", 0.002, 0.004, 0.009),
+    }
+    return [
+        make_row("system_costs", split=split, measure=measure, stage=stage, unit="s", p50=p50, p95=p95, p99=p99, mean=p50, total=60 * p50,
+                 questions=60, scored=58, failed=2, status="scored")
+        for split in ("development", "release")
+        for measure, (stage, p50, p95, p99) in plan.items()
+    ]  # fmt: skip
+
+
 def _parse_quality() -> dict[str | None, list[Row]]:
     policy = "case=keep whitespace=collapse punctuation=keep unicode=NFC"
     plan = {
@@ -528,6 +542,7 @@ def make_sample() -> Tables:
         "system_specs": specs, "system_summary": _summaries(), "gate_results": {None: _gates()}, "chunk_sweep": {None: _sweep()},
         "retriever_comparison": _retrievers(), "embedder_ranking": {None: _embedders()}, "filter_quality": {None: _filter_quality()},
         "replay_experiments": {"baseline": _experiments(), "hybrid-512": []},
+        "system_costs": {"baseline": _costs(), "hybrid-512": []},
         "filter_decision": {"structural-256": _filter_decision()}, "ann_recall": _ann(), "parse_quality": _parse_quality(), "comparison": _comparison(), "golden_coverage": {None: _coverage()},
         "label_holes": {"baseline": [
             make_row("label_holes", question_id="rel-002", split="release", doc_id="pdf/pump.pdf", rank=2, text="The pump is greased every spring."),

@@ -216,6 +216,16 @@ def test_the_page_tells_what_filters_hide_and_whether_they_may_be_hard(html: str
     assert "the gain's lower limit -0.0200 is under 0.01" in page_words
 
 
+def test_recorded_times_and_costs_are_shown_for_the_split_of_the_page(html: str, sample: Tables) -> None:
+    words = Markup(html).words
+    shown = words[words.index("Recorded figures by system") :][:600]
+    assert re.search(r"baseline seconds to the first token 0\.25\d* 0\.75\d* 1\.5\d*", shown)
+    assert re.search(r"baseline seconds to the whole reply 1\.25\d* 3\.5\d* 4\.75\d*", shown)
+    assert shown.count("baseline") == 3  # one split, three figures
+    sample["system_costs"]["baseline"] = []
+    assert "Time and cost" not in page.render(sample, name="x")
+
+
 def test_of_what_changes_from_run_to_run_the_page_shows_the_seconds_of_retrievers_alone() -> None:
     told = {(name, column) for name, columns in page.READS.items() for column in columns if TABLES[name].role(column) != "content"}
     assert told == {("retriever_comparison", "seconds_p50"), ("retriever_comparison", "seconds_p95")}
