@@ -15,6 +15,7 @@ from rag_eval_assets.generation.answer_rows import answer_row, without_reading
 from rag_eval_assets.generation.deadlines import Deadlined
 from rag_eval_assets.generation.own_systems import Locator, OwnSystemError
 from rag_eval_assets.graph import Step
+from rag_eval_assets.retrieval.filters import entitled, predicate
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import canonical_json, digest, work_key
 from rag_eval_assets.tables import FAILED
@@ -72,7 +73,7 @@ def external_spec(folder: Folder, name: str) -> Row:
     }
 
 
-def external_rankings(step: Step, spec: Row, questions: list[Row], documents: Iterable[Row]) -> tuple[list[Row], int]:
+def external_rankings(step: Step, spec: Row, questions: list[Row], documents: list[Row]) -> tuple[list[Row], int]:
     """Rows of system_retrievals, and how many questions were asked for them.
 
     Only new questions are asked; every passage is located in today's canonical text: an edited document moves spans and calls nobody.
@@ -90,7 +91,29 @@ def external_rankings(step: Step, spec: Row, questions: list[Row], documents: It
     keys = {q["question_id"]: key for key, q in asked.items()}
     locator = Locator(documents)
     rows = [locator.place({**row, "work_key": keys[row["question_id"]]}) for row in [*kept.to_pylist(), *made]]
-    return rows, len(todo)
+    return permitted(rows, questions, documents), len(todo)
+
+
+def permitted(rows: list[Row], questions: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
+    """Rows of system_retrievals, where a question whose ranking holds a document that its caller may not read is one failed row.
+
+    Such a row is never reused: the question is asked again as soon as anything above it changes.
+    """
+    asked = {q["question_id"]: q for q in questions}
+    by_id = {name: document for document in documents for name in (*document["absorbed"], document["doc_id"])}
+    outside: dict[str, Row] = {}
+    for row in rows:
+        document = by_id.get(row["doc_id"] or "")
+        if document is not None and not entitled(predicate(asked[row["question_id"]]["entitlement"]), document):
+            outside.setdefault(row["question_id"], row)
+    refused = [
+        {**failed, "work_key": digest(row["work_key"], "not_permitted")}
+        for name, row in outside.items()
+        for failed in own_systems.ranking_rows(
+            asked[name], [], [], (FAILED, "not_permitted", f"the caller may not read {row['doc_id']!r}"), row["seconds"]
+        )
+    ]
+    return [*(row for row in rows if row["question_id"] not in outside), *refused]
 
 
 def call_limits(settings: Settings, system: str | None) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.retrieval import _scoring
 from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.retrieval.filters import FILTER_COLUMNS
 from rag_eval_assets.scoring import answers as answer_metrics
 from rag_eval_assets.scoring import entailment, judges, preference, ranking
 from rag_eval_assets.scoring.judging import Open
@@ -76,7 +77,7 @@ def system_specs(step: Step) -> Product:
     kinds=["python"],
     columns={
         "golden_questions": ("question_id", "split", "text", "entitlement"),
-        "unique_documents": ("doc_id", "text", "absorbed"),
+        "unique_documents": (*FILTER_COLUMNS, "text", "absorbed"),
         "system_specs": (*RETRIEVAL_PART, "retrieval_sha256"),
     },
     settings=call_limits,

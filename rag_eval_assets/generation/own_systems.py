@@ -44,7 +44,7 @@ def load_system(path: str, options: Mapping[str, Any], folder: Path) -> Any:
         sys.path.insert(0, str(folder))
     try:
         made = getattr(importlib.import_module(module_name), class_name)(**options)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OwnSystemError(f"{path} cannot be made: {_told(error)}") from error
     lacking = [name for name in REQUIRED if not callable(getattr(made, name, None))]
     if lacking:
@@ -91,7 +91,7 @@ def retrieve(system: Any, question: Row, depth: int) -> list[dict[str, Any]]:
     try:
         found = [_passage(p) for p in list(system.retrieve(question["text"], depth, **arguments))[:depth]]
         tokens = [int(system.count_tokens(p.text)) if counts else None for p in found]
-    except Exception as error:  # noqa: BLE001  whatever the user's code raises is this question's failure
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's code raises is this question's failure
         return ranking_rows(question, [], [], (FAILED, "crashed", _told(error)), time.perf_counter() - started)
     return ranking_rows(question, found, tokens, None, time.perf_counter() - started)
 
@@ -102,11 +102,18 @@ def generate(system: Any, question: Row, context: Row, spec: Row) -> dict[str, A
     given = [Passage(p["chunk_id"], p["doc_id"], p["text"]) for p in context["passages"]]
     try:
         reply = system.generate(question["text"], given)
-        text = reply if isinstance(reply, str) else str(reply.text)
         refused = bool(getattr(reply, "refused", False))
-        positions = None if isinstance(reply, str) else [(int(c.position), str(c.quotation)) for c in reply.citations]
-        facts = {name: getattr(reply, name, None) for name in ("raw", "prompt_tokens", "completion_tokens")}
-    except Exception as error:  # noqa: BLE001
+        text = _text("the answer", reply if isinstance(reply, str) else reply.text)
+        if not text and not refused:
+            raise ValueError("the answer is empty and refused is not true")
+        positions = None if isinstance(reply, str) else [(int(c.position), _text("a quotation", c.quotation)) for c in reply.citations]
+        raw = getattr(reply, "raw", None)
+        facts = {"raw": None if raw is None else _text("raw", raw)}
+        for name in ("prompt_tokens", "completion_tokens"):
+            facts[name] = getattr(reply, name, None)
+            if not _number(facts[name], int):
+                raise TypeError(f"{name} is {facts[name]!r}, no whole number from 0")
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         return answer_row(
             question, context, spec, status=FAILED, reason="crashed", detail=_told(error), seconds=time.perf_counter() - started
         )
@@ -129,12 +136,19 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def _passage(given: Any) -> Passage:
-    text = {name: getattr(given, name) for name in ("id", "document", "text")}
-    strange = [name for name, value in text.items() if not isinstance(value, str)]
-    if strange:
-        raise TypeError(f"a passage's {strange[0]} is {text[strange[0]]!r}, not text")
+    text = {name: _text(f"a passage's {name}", getattr(given, name)) for name in ("id", "document", "text")}
     score = getattr(given, "score", None)
     return Passage(**text, score=None if score is None else float(score))
+
+
+def _text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {value!r}, not text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} is no Unicode text: {error.reason} at {error.start}") from None
+    return value
 
 
 def _told(error: BaseException) -> str:

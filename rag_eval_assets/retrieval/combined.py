@@ -117,7 +117,7 @@ class Combiner:
             started = time.perf_counter()
             try:
                 scores = np.asarray(opened.score(self.questions[question]["text"], texts) if texts else [], dtype=np.float32)
-            except Exception as error:  # noqa: BLE001 - a model that breaks on one question must not cost the others
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a model that breaks on one question must not cost the others
                 reason = "timeout" if isinstance(error, TimeoutError) else "crashed"
                 return NoRanking(FAILED, reason, f"reranker {name}: {type(error).__name__}: {error}")
             if scores.shape != head.shape:

@@ -187,3 +187,42 @@ def test_logged_rankings_and_answers_become_rows_and_what_is_absent_is_missing()
     assert [(c["position"], c["quotation"]) for c in found["citations"]] == [(0, ""), (-1, "gone")]
     assert (found["cost"], found["reply_seconds"]) == (0.5, 2.0)
     assert own_systems.logged_answer(ASKED, delivered, SPEC, None)["reason"] == "missing_run"
+
+
+class Ends(Mine):
+    def retrieve(self, question: str, depth: int) -> Any:
+        raise SystemExit(5)
+
+    def generate(self, question: str, passages: Any) -> Any:
+        raise SystemExit(0)
+
+
+def test_code_that_ends_the_process_fails_its_own_question(tmp_path: Path) -> None:
+    ((row),) = retrieve(Ends(), ASKED, 2)
+    assert (row["status"], row["reason"], row["detail"]) == ("failed", "crashed", "SystemExit: 5")
+    given = generate(Ends(), ASKED, context("q", [passage(0, "a", 0, "Two years.")]), SPEC)
+    assert (given["status"], given["reason"]) == ("failed", "crashed")
+    (tmp_path / "ends_at_import.py").write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(OwnSystemError, match="ends_at_import:Mine cannot be made: SystemExit: 0"):
+        load_system("ends_at_import:Mine", {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (Answer(None), "the answer is None, not text"),  # type: ignore[arg-type]
+        ("", "the answer is empty and refused is not true"),
+        ("half a character \ud800", "the answer is no Unicode text: surrogates not allowed at 17"),
+        (Answer("yes", prompt_tokens="many"), "prompt_tokens is 'many', no whole number from 0"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_reply_that_is_no_answer_fails_its_question_with_the_reason(reply: Any, told: str) -> None:
+    row = generate(Mine(reply=reply), ASKED, context("q", [passage(0, "a", 0, "Two years.")]), SPEC)
+    assert (row["status"], row["reason"]) == ("failed", "crashed")
+    assert told in row["detail"]
+
+
+def test_a_passage_that_is_no_unicode_fails_its_question() -> None:
+    ((row),) = retrieve(Mine([Passage("a", "d", "bad \ud800 text")]), ASKED, 2)
+    assert (row["status"], row["reason"]) == ("failed", "crashed")
+    assert "a passage's text is no Unicode text" in row["detail"]

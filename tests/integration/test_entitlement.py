@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dagster as dg
 
+from rag_eval_assets.assets._external import permitted
 from rag_eval_assets.checks import file_checks
+from rag_eval_assets.generation.own_systems import ranking_rows
+from rag_eval_assets.generation.protocol import Passage
 from rag_eval_assets.graph import Graph
 from rag_eval_assets.retrieval.entitlement import RANKINGS
 from rag_eval_assets.settings import Folder
@@ -40,3 +43,29 @@ def test_rankings_of_before_a_document_was_closed_fail_the_check_until_they_are_
     assert sync(synced).failed == {}
     assert all(result.passed for result in results(synced).values())
     assert [p for p in verify_tables(synced) if p.kind == "not_permitted"] == []
+
+
+def test_a_ranking_from_outside_with_a_closed_document_fails_its_question_alone() -> None:
+    questions = [
+        {"question_id": name, "split": "release", "text": "?", "entitlement": access}
+        for name, access in (("q1", "{}"), ("q2", '{"groups": ["board"]}'))
+    ]
+    closed = {
+        "doc_id": "secret",
+        "absorbed": ["copy"],
+        "tenant": None,
+        "groups": ["board"],
+        "jurisdiction": None,
+        "publication_state": "published",
+    }
+    documents = [closed, {**closed, "doc_id": "open", "absorbed": [], "groups": []}]
+    found = [Passage("a", "open", "x"), Passage("b", "secret", "y")]
+    rows = [{**row, "work_key": f"key of {q['question_id']}"} for q in questions for row in ranking_rows(q, found, [None, None], None, 0.1)]
+    kept = permitted(rows, questions, documents)
+    refused = [row for row in kept if row["question_id"] == "q1"]
+    assert [(r["rank"], r["status"], r["reason"], r["detail"]) for r in refused] == [
+        (0, "failed", "not_permitted", "the caller may not read 'secret'")
+    ]
+    assert refused[0]["work_key"] != "key of q1"  # nobody takes it for the ranking again
+    assert [r for r in kept if r["question_id"] == "q2"] == rows[2:]
+    assert set(refused[0]) == set(rows[0])
