@@ -60,7 +60,8 @@ def test_without_rows_a_small_picture_says_that_there_is_nothing_to_show(name: s
 
 def test_every_picture_of_the_page_is_800_pixels_wide_and_drawn(html: str) -> None:
     found = [base64.b64decode(data) for data in re.findall(r'src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)"', html)]
-    assert len(found) == 13  # scores, sweep thrice, retrievers, embedders, index, parsing thrice, two funnels, duplicates
+    # scores, sweep thrice, retrievers, embedders, index, parsing thrice, two funnels, costs, experiments, duplicates
+    assert len(found) == 15
     for svg in found:
         root = parsed(svg)
         assert root.attrib["width"] == "599.76pt"  # 800 CSS pixels
