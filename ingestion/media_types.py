@@ -170,6 +170,10 @@ def _as_text(head: bytes) -> str | None:
         return head.decode("latin-1")
 
 
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
+"""What reading a damaged archive raises."""
+
+
 def _zip_type(path: Path, promised: str | None) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -177,7 +181,7 @@ def _zip_type(path: Path, promised: str | None) -> str:
             if "mimetype" in names:
                 with archive.open("mimetype") as stream:  # of a bomb, too, only this much is unpacked
                     return stream.read(200).decode("ascii", errors="ignore").strip() or "application/zip"
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError, RuntimeError):
+    except (*BROKEN_ARCHIVE, ValueError, RuntimeError):
         return promised if promised in (DOCX, PPTX, XLSX, SUFFIXES[".odt"], EPUB) else "application/zip"
     for member, media_type in (
         ("word/document.xml", DOCX),

@@ -5,24 +5,19 @@ What belongs here: what every reader of Office and EPUB files needs first. What 
 
 from __future__ import annotations
 
-import lzma
 import posixpath
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ingestion.media_types import is_encrypted_office
+from ingestion.media_types import BROKEN_ARCHIVE, is_encrypted_office
 from ingestion.parsers.elements import ParseFailure, ParseOptions
 
 MOST_MEMBERS = 20_000
 """Members of an archive: a presentation of 2,000 slides has about a third of that."""
-
-BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
-"""What reading a damaged archive raises."""
 
 _BLOCK = 1024 * 1024
 _DTD = b"<!DOCTYPE"
@@ -39,7 +34,7 @@ def open_archive(path: Path, options: ParseOptions) -> Iterator[zipfile.ZipFile]
         archive = zipfile.ZipFile(path)
     except FileNotFoundError:
         raise
-    except (*BROKEN, ValueError, OverflowError, struct.error) as error:
+    except (*BROKEN_ARCHIVE, ValueError, OverflowError, struct.error) as error:
         raise ParseFailure("corrupt", f"cannot be opened as a zip archive: {type(error).__name__}: {error}") from error
     with archive:
         members = archive.infolist()
@@ -52,7 +47,7 @@ def open_archive(path: Path, options: ParseOptions) -> Iterator[zipfile.ZipFile]
             raise ParseFailure("encrypted", "members of the archive need a password")
         try:
             yield archive
-        except BROKEN as error:
+        except BROKEN_ARCHIVE as error:
             raise ParseFailure("corrupt", f"the archive is damaged: {type(error).__name__}: {error}") from error
 
 

@@ -29,14 +29,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Postgres
     """A server, and the DAGSTER_HOME that the documentation tells to make."""
     with postgres() as running:
         (tmp_path / "home").mkdir()
-        shutil.copy(ROOT / "dagster.postgres.yaml", tmp_path / "home" / "dagster.yaml")
+        shutil.copy(ROOT / "docs" / "dagster.postgres.yaml", tmp_path / "home" / "dagster.yaml")
         monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
         monkeypatch.setenv("DAGSTER_GRPC_TIMEOUT_SECONDS", "600")  # four runs that start at once share the cores with other tests
         yield running
 
 
 def test_both_instances_differ_in_storage_and_concurrency_alone() -> None:
-    mine, default = (yaml.safe_load((ROOT / name).read_text()) for name in ("dagster.postgres.yaml", "dagster.yaml"))
+    mine, default = (yaml.safe_load((ROOT / name).read_text()) for name in ("docs/dagster.postgres.yaml", "dagster.yaml"))
     assert mine.pop("storage") != default.pop("storage")
     assert mine["concurrency"].pop("runs") == {"max_concurrent_runs": 4}
     assert default["concurrency"].pop("runs") == {"max_concurrent_runs": 2}
