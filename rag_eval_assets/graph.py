@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingestion.parsers import Spread
 from rag_eval_assets.partitions import chunking_keys
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import CodeVersion, SourceTree, digest, library_version, schema_hash
@@ -60,6 +61,8 @@ class Step:
     """Hash of everything but settings that shapes a row; row keys add the settings a row alone depends on."""
     previous: Callable[[], pa.Table | None] = lambda: None
     progress: Progress = lambda done, total: None
+    spread: Spread | None = None
+    """Where a cluster is set: hands it batches of what takes long. None: this machine does it."""
 
     @property
     def settings(self) -> Settings:

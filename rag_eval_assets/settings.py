@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from rag_eval_assets.policy import Policy, read_policy
 from rag_eval_assets.settings_base import Name, Strict, sound
-from rag_eval_assets.settings_checks import cron_problem, glob_problem, policy_problems, storage_problem, unresolved
+from rag_eval_assets.settings_checks import cron_problem, glob_problem, policy_problems, storage_problem, unresolved, workers_problem
 from rag_eval_assets.settings_models import Model, Reader, Scorer
 from rag_eval_assets.strict import Problem, SettingsError, UnresolvedNames, problem_line, read_strict
 from rag_eval_assets.tables import DERIVED_SLICES
@@ -496,6 +496,9 @@ class Settings(Strict):
     seed: int = 7
     tokenizer: Literal["cl100k_base", "o200k_base", "minilm"] = "cl100k_base"
     storage: str | None = Field(None, description="Root of the tables, any UPath, a path from this folder; null for the state folder.")
+    workers: str | None = Field(
+        None, description="Dask scheduler that parsing, embedding and quoting readers hand batches to, tcp://host:8786; null: this machine."
+    )
     limits: Limits = Limits()
     classes: tuple[ClassRule, ...] = ()
     parsers: dict[Name, Parser]
@@ -564,6 +567,11 @@ class Settings(Strict):
     @classmethod
     def _reachable(cls, value: str | None) -> str | None:
         return None if value is None else sound(value, storage_problem(value))
+
+    @field_validator("workers")
+    @classmethod
+    def _reachable_in_principle(cls, value: str | None) -> str | None:
+        return None if value is None else sound(value, workers_problem(value))
 
     @model_validator(mode="after")
     def _names_resolve(self) -> Settings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rag_eval_assets.strict import Location, Problem
@@ -287,3 +288,10 @@ def storage_problem(storage: str) -> str | None:
     except ImportError as error:
         return f"protocol {protocol!r} needs a package that is not installed: {error}"
     return None
+
+
+def workers_problem(address: str) -> str | None:
+    """Why an address is none of a Dask scheduler, or cannot be used here; None where it can."""
+    if not re.fullmatch(r"(tcp|tls)://[^\s:/]+:\d{1,5}", address):
+        return f"{address!r} is no address such as tcp://scheduler:8786 or tls://scheduler:8786"
+    return None if find_spec("distributed") else "needs a package that is not installed: install this project with its extra [dask]"

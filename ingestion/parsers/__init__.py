@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ingestion import media_types
 from ingestion.parsers.elements import ParseOptions, ParseRequest, failed_rows, not_applicable_rows
-from ingestion.parsers.isolation import run_isolated
+from ingestion.parsers.isolation import run_batch, run_isolated
 
 __all__ = [
     "MAIN_TEXT",
@@ -98,6 +99,13 @@ PARSERS: dict[str, ParserInfo] = {
 }
 
 
+Spread = Callable[[Callable[[list[Any]], list[Any]], Sequence[list[Any]]], Iterator[list[Any]]]
+"""Applies a function to batches somewhere else and gives the results in their order."""
+
+BATCH = 16
+"""Files handed to another machine at once."""
+
+
 @dataclass(frozen=True)
 class ParseLimits:
     """Bounds on parsing: processes; seconds and MiB (beyond the idle parser's own) for one file; largest file; most pages of one."""
@@ -132,12 +140,13 @@ def parse_files(
     *,
     options: Mapping[str, Any] | None = None,
     on_done: Callable[[int, int], None] | None = None,
+    spread: Spread | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Parse files with one parser kind: for each request, in order, its rows of `parsed_documents` without work_key.
 
     `options` are fields of ParseOptions that the kind obeys. A file that cannot be parsed is one row: order 0, status failed, a
     reason and a detail. No file ends the run, whatever it does to its worker. No worker is started where every file fails the checks made
-    here. `on_done` is told (done, total).
+    here. `on_done` is told (done, total). `spread` hands batches of files to other machines, which see them under the same paths.
 
     Raises KeyError for an unknown kind and ParserMissing for one that is not installed.
     """
@@ -150,7 +159,8 @@ def parse_files(
             raise ParserMissing(f"parser kind {kind!r} needs {library}: {mend}") from None
     if engine_facts(kind, options or {}).get("tesseract") == "none":
         raise ParserMissing(f"parser kind {kind!r} needs the command tesseract: install it with the system's package manager")
-    return _parse(info, requests, limits, ParseOptions(pages=limits.pages, megabytes=limits.source_megabytes, **(options or {})), on_done)
+    told = ParseOptions(pages=limits.pages, megabytes=limits.source_megabytes, **(options or {}))
+    return _parse(info, requests, limits, told, on_done, spread)
 
 
 def _parse(
@@ -159,11 +169,15 @@ def _parse(
     limits: ParseLimits,
     options: ParseOptions,
     on_done: Callable[[int, int], None] | None,
+    spread: Spread | None,
 ) -> Iterator[list[dict[str, Any]]]:
     refused = [_refusal(info, request, limits) for request in requests]
     sound = [request for request, refusal in zip(requests, refused, strict=True) if refusal is None]
     parsed: Generator[list[dict[str, Any]], None, None] | None = None
-    if sound:
+    if sound and spread is not None:
+        work = partial(run_batch, module=info.module, options=options, seconds=limits.seconds, megabytes=limits.megabytes)
+        parsed = (rows for batch in spread(work, [sound[at : at + BATCH] for at in range(0, len(sound), BATCH)]) for rows in batch)
+    elif sound:
         parsed = run_isolated(info.module, sound, options, workers=limits.workers, seconds=limits.seconds, megabytes=limits.megabytes)
     try:
         for done, (request, refusal) in enumerate(zip(requests, refused, strict=True), 1):

@@ -6,12 +6,14 @@ imported by name in the worker), or which files go to which parser (`parsers`).
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import importlib
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -138,19 +140,28 @@ def _sha256(request: ParseRequest) -> str:
 
 # ------------------------------------------------------------------------------------------------------ in the caller
 def run_isolated(
-    module: str, requests: Sequence[ParseRequest], options: ParseOptions, *, workers: int, seconds: float, megabytes: int
+    module: str,
+    requests: Sequence[ParseRequest],
+    options: ParseOptions,
+    *,
+    workers: int,
+    seconds: float,
+    megabytes: int,
+    keep: bool = False,
 ) -> Generator[Rows, None, None]:
     """Parse files with `module` in worker processes and yield each file's rows, in order.
 
     A worker that dies or overruns is replaced; its file becomes a failed row (timeout, memory, crashed). Closing the iterator
-    stops the workers. Raises WorkerError where no worker comes to life.
+    stops the workers; once all files are read, `keep` leaves them warm for the next call like this one. Raises WorkerError where no
+    worker comes to life.
     """
     from pebble import ProcessExpired
 
     workers = max(1, min(workers, len(requests)))
     options = replace(options, threads=max(1, (os.cpu_count() or 1) // workers))
     waiting, queue = deque(requests), deque[tuple[ParseRequest, Any]]()
-    workforce = _Workers.start(module, workers, options.threads, megabytes)
+    kind = (module, workers, options.threads, megabytes)
+    workforce = _Workers.kept(kind) or _Workers.start(*kind)
     attempts, lifeless, lived = 0, 0, False
     try:
         while waiting or queue:
@@ -169,7 +180,7 @@ def run_isolated(
                 waiting.extendleft(reversed([request for request, _ in queue]))
                 queue.clear()
                 workforce.stop()
-                workforce = _Workers.start(module, workers, options.threads, megabytes)
+                workforce = _Workers.start(*kind)
                 attempts += 1
                 if attempts < _ATTEMPTS:
                     continue
@@ -189,8 +200,25 @@ def run_isolated(
             attempts = 0
             queue.popleft()
             yield rows
+    except BaseException:
+        keep = False
+        raise
     finally:
-        workforce.stop()
+        if keep:
+            workforce.put_away(kind)
+        else:
+            workforce.stop()
+
+
+def run_batch(requests: Sequence[ParseRequest], *, module: str, options: ParseOptions, seconds: float, megabytes: int) -> list[Rows]:
+    """Each file's rows, on a machine that was handed a batch: one worker process, kept warm between batches.
+
+    Raises WorkerError where this machine does not see a file: that is no file's fault either.
+    """
+    unseen = next((request.path for request in requests if not request.path.is_file()), None)
+    if unseen is not None:
+        raise WorkerError(f"{socket.gethostname()} does not see {unseen}: mount the evaluation folder there at the same path")
+    return list(run_isolated(module, requests, options, workers=1, seconds=seconds, megabytes=megabytes, keep=True))
 
 
 class _Spawning(SpawnContext):
@@ -228,6 +256,25 @@ class _Workers:
             bool(pool.active)  # asking starts its threads, and the first workers
         return cls(pool, context)
 
+    @classmethod
+    def kept(cls, kind: Kind) -> _Workers | None:
+        """The workers that were put away for this kind, if there are any; those of other kinds are stopped."""
+        with _shelf_lock:
+            found = _shelf.pop(kind, None)
+            others = list(_shelf.values())
+            _shelf.clear()
+        for other in others:
+            other.stop()
+        return found
+
+    def put_away(self, kind: Kind) -> None:
+        """Keep these workers for the next call of this kind, until this process ends."""
+        with _shelf_lock:
+            before = _shelf.pop(kind, None)
+            _shelf[kind] = self
+        if before is not None:
+            before.stop()
+
     def stop(self) -> None:
         """Stop the pool, and workers that were being started meanwhile: the pool forgets those, and they would die aloud."""
         self.pool.stop()
@@ -236,6 +283,20 @@ class _Workers:
             if process.pid is not None and process.is_alive():
                 process.kill()
                 process.join()
+
+
+Kind = tuple[str, int, int, int]
+"""What workers were started for: module, number, threads, MiB."""
+
+_shelf: dict[Kind, _Workers] = {}
+_shelf_lock = threading.Lock()
+
+
+@atexit.register
+def _empty_shelf() -> None:
+    """Stop what is kept: at its end Python waits for every process that still lives."""
+    while _shelf:
+        _shelf.popitem()[1].stop()
 
 
 @contextmanager

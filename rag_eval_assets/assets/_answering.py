@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rag_eval_assets.assets._external import call_limits, external_answers
@@ -23,6 +24,8 @@ from rag_eval_assets.storage.versions import canonical_json
 
 Row = dict[str, Any]
 Pairs = Sequence[tuple[Row, Row]]
+BATCH = 64
+"""Questions that the quoting reader answers between two reports of progress, and that a cluster is handed at once."""
 REPLAY = 1
 """`repeat` of a replayed question: a reply of its own, beside the one the system gave."""
 
@@ -54,10 +57,12 @@ def answer(step: Step, spec: Row, pairs: Pairs, counts: Counter[str] | None = No
         return rows
     if parameters["kind"] in ("class", "import"):
         return external_answers(step, spec, pairs)
+    work, batches = partial(readers.read_batch, spec=spec), [list(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
     rows = []
-    for done, (question, context) in enumerate(pairs, 1):
-        rows.append(readers.read(question, context, spec))
-        step.progress(done, len(pairs))
+    # A single batch, such as one question asked again, is not worth a journey.
+    for made in step.spread(work, batches) if step.spread and len(batches) > 1 else map(work, batches):
+        rows += made
+        step.progress(len(rows), len(pairs))
     return rows
 
 

@@ -110,7 +110,7 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     mine = [r for r in requests if r.doc_class in parser.classes]
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)
     made = [parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes]
-    made += parsers.parse_files(parser.kind, mine, bounds, options=_parser_options(parser), on_done=step.progress)
+    made += parsers.parse_files(parser.kind, mine, bounds, options=_parser_options(parser), on_done=step.progress, spread=step.spread)
     rows = [{**row, "stratum": None, "work_key": keys[row["doc_id"]]} for document in made for row in document]
     failed = sum(row["status"] == FAILED for row in rows)
     table = join(kept, rows)

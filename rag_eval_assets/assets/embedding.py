@@ -7,8 +7,9 @@ What belongs here: embedders as settings name them, their store, and the statuse
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from rag_eval_assets.graph import Step
 from rag_eval_assets.partitions import chunking_keys, parse_chunking
 from rag_eval_assets.resources import embedders
-from rag_eval_assets.resources.embedders import Embedder, EmbeddingFailed, embed_texts, load_embedder
+from rag_eval_assets.resources.embedders import Embedder, EmbeddingFailed, embed_batch, embed_texts, load_embedder
 from rag_eval_assets.resources.embedders.protocol import Context
 from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Embedder as EmbedderSettings
@@ -86,9 +87,21 @@ def embedder_is_there(settings: Settings, name: str) -> bool:
     return embedders.unavailable(chosen.kind, **chosen.options) is None
 
 
-def open_embedder(step: Step, name: str) -> Embedder | None:
+def _recipe(step: Step, name: str) -> Row:
+    """Arguments of load_embedder."""
     chosen = step.settings.embedders[name]
-    return load_embedder(name, chosen.kind, batch=chosen.batch, threads=step.settings.limits.threads, **chosen.options)
+    return {"name": name, "kind": chosen.kind, "batch": chosen.batch, "threads": step.settings.limits.threads, **chosen.options}
+
+
+def open_embedder(step: Step, name: str) -> Embedder | None:
+    return load_embedder(**_recipe(step, name))
+
+
+def _elsewhere(step: Step, name: str) -> Callable[[Sequence[list[str]]], Iterator[list[np.ndarray]]] | None:
+    """Embeds batches on the cluster where one is set; a model behind an endpoint is asked from here, where its key and its limits are."""
+    if step.spread is None or step.settings.embedders[name].kind == "openai":
+        return None
+    return partial(step.spread, partial(embed_batch, recipe=json.dumps(_recipe(step, name)), query=False))
 
 
 def uncut(step: Step) -> str | None:
@@ -192,7 +205,8 @@ def vector_rows(
         found = _late_vectors(step, name, embedder, chunks, documents)
     else:
         whole = [text for text, g in zip(texts, given, strict=True) if g.failure is None]
-        embedded = embed_texts(whole, embedder, vectors(step, name), on_done=step.progress, failures=failures)
+        elsewhere = _elsewhere(step, name)
+        embedded = embed_texts(whole, embedder, vectors(step, name), on_done=step.progress, failures=failures, elsewhere=elsewhere)
         vector_of = dict(zip(whole, embedded, strict=True))
         found = [vector_of.get(text) for text in texts]
     made = []

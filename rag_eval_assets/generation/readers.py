@@ -90,6 +90,11 @@ _HEADING_WORDS = 10
 _PART_LETTERS = 5
 
 
+def read_batch(pairs: list[tuple[dict[str, Any], dict[str, Any]]], *, spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """`read` of each (question, context), in order."""
+    return [read(question, context, spec) for question, context in pairs]
+
+
 def read(question: dict[str, Any], context: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     """A row of answers without work_key, from rows of golden_questions, contexts and system_specs.
 

@@ -17,6 +17,7 @@ from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.parquet import Footer, enforce, to_table
 from rag_eval_assets.storage.versions import CodeVersion, data_version
 from rag_eval_assets.tables import TABLES
+from rag_eval_assets.workers import spread_over
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def step_for(graph: Graph, catalogue: Catalogue, node: AssetPartition, progress:
         code=graph.row_code(node),
         previous=lambda: catalogue.previous(node),
         progress=progress or (lambda done, total: None),
+        spread=spread_over(graph.settings.workers) if graph.settings.workers else None,
     )
 
 

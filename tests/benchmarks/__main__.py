@@ -17,6 +17,7 @@ from tests.benchmarks import (
     embedding_speed,
     icdar_parsers,
     late_sweep,
+    many_machines,
     metrics_speed,
     minhash_speed,
     no_change,
@@ -44,12 +45,15 @@ def main() -> None:
         "responses_speed": lambda scratch: responses_speed.measure(scratch, chosen.responses),
         "dedup_curve": lambda scratch: dedup_curve.measure(chosen.bases),
         "dedup_memory": lambda scratch: dedup_memory.measure(scratch, chosen.documents),
+        "s3_no_change": lambda scratch: many_machines.measure_s3(scratch, chosen.chunkings),
+        "postgres_backfill": lambda scratch: many_machines.measure_postgres(scratch, chosen.chunkings),
+        "dask_workers": lambda scratch: many_machines.measure_dask(scratch),
         "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),
     }
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("name", nargs="?", choices=benchmarks, help="one benchmark; all without it")
     parser.add_argument("--files", type=int, default=1_000, help="files of edit_one_file (1,000 take about half an hour on two cores)")
-    parser.add_argument("--chunkings", type=int, default=48, help="chunkings of no_change")
+    parser.add_argument("--chunkings", type=int, default=48, help="chunkings of no_change, s3_no_change and postgres_backfill")
     parser.add_argument("--texts", type=int, default=100, help="texts of minhash_speed")
     parser.add_argument("--bases", type=int, default=50, help="unedited texts of dedup_curve; each has twelve edits")
     parser.add_argument("--documents", type=int, default=100_000, help="documents of dedup_memory")

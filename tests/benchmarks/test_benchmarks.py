@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import dedup_memory, edit_one_file, late_sweep, minhash_speed, no_change, parsing, responses_speed, statistics_speed
+from tests.benchmarks import (
+    dedup_memory,
+    edit_one_file,
+    late_sweep,
+    many_machines,
+    minhash_speed,
+    no_change,
+    parsing,
+    responses_speed,
+    statistics_speed,
+)
 from tests.benchmarks.chunking_speed import GRID
 
 pytestmark = pytest.mark.torture
@@ -66,3 +76,13 @@ def test_a_late_sweep_sends_each_document_through_the_model_once(tmp_path: Path)
     assert windows <= 2 + result.tokens // late_sweep.STRIDE
     assert result.passes[late_sweep.SHIPPED] == result.passes[late_sweep.WHOLE] <= result.chunks
     assert result.tokens < result.positions[late_sweep.LATE] < result.positions[late_sweep.SHIPPED] / 4
+
+
+def test_a_sync_with_nothing_stale_is_measured_on_s3_and_beside_it(tmp_path: Path) -> None:
+    result = many_machines.measure_s3(tmp_path, chunkings=2, turns=1)  # raises where something runs
+    assert set(result.seconds) == {"local", "S3", "S3, state.json lost"}
+
+
+def test_the_same_files_and_texts_go_to_one_worker_and_to_two(tmp_path: Path) -> None:
+    result = many_machines.measure_dask(tmp_path, parsed=40, embedded=80, turns=1)  # raises where a file is not parsed
+    assert len(result.seconds) == 4

@@ -77,6 +77,11 @@ def test_a_touched_file_with_the_same_content_runs_nothing(synced: Folder) -> No
     assert ran(again(synced)) == set()
 
 
+def test_where_work_is_done_makes_nothing_stale(synced: Folder) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed; the lock has it")
+    assert ran(again(settings(synced, workers="tcp://127.0.0.1:9"))) == set()  # nobody is asked where nothing is to be done
+
+
 def test_an_edited_document_is_parsed_cut_and_embedded_alone(synced: Folder) -> None:
     (synced.corpus / "warranty.md").write_text(DOCUMENTS["warranty.md"] + "\nThe switch is covered for one year.\n")
     report = again(synced)

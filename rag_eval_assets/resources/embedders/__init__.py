@@ -7,6 +7,8 @@ used), vectors kept for the next time (`cached`), vectors of chunks from one pas
 from __future__ import annotations
 
 import importlib
+import json
+from functools import lru_cache
 from typing import Any
 
 from rag_eval_assets.resources.embedders.cached import DURABLE_TEXTS, embed_texts, vector_key
@@ -20,6 +22,7 @@ __all__ = [
     "EmbedderError",
     "EmbeddingFailed",
     "Unavailable",
+    "embed_batch",
     "embed_texts",
     "identity",
     "load_embedder",
@@ -78,3 +81,16 @@ def load_embedder(name: str, kind: str, *, batch: int, threads: int, **options: 
         return None
     made: Embedder = module.load(name, prefixes(kind, **options), batch=batch, threads=threads, **options)
     return made
+
+
+def embed_batch(texts: list[str], *, recipe: str, query: bool) -> list[Any]:
+    """Vectors of texts on a machine that was handed them; `recipe` is the JSON of `load_embedder`'s arguments. The model stays open."""
+    return list(_opened(recipe).embed(texts, query=query))
+
+
+@lru_cache(maxsize=1)
+def _opened(recipe: str) -> Embedder:
+    embedder = load_embedder(**json.loads(recipe))
+    if embedder is None:
+        raise EmbedderError(f"{recipe}: not usable on this machine, as it is where the run is: install the same there")
+    return embedder

@@ -7,7 +7,7 @@ store is a cache; deleting it costs time only. Vectors are kept as float32, litt
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +49,7 @@ def embed_texts(
     *,
     query: bool = False,
     failures: dict[str, EmbeddingFailed] | None = None,
+    elsewhere: Callable[[Sequence[list[str]]], Iterator[list[Vectors]]] | None = None,
 ) -> Vectors:
     """Vectors of `texts` in their order, float32 (len(texts), dimension); each distinct text is embedded at most once.
 
@@ -56,7 +57,8 @@ def embed_texts(
     killed run goes on where it stopped. `on_done` counts distinct texts. A non-finite vector is returned as it is and never stored.
 
     Where `failures` is given, a text that the model refuses is put there with why, its row is NaN, and the others go on; after a
-    lasting failure nothing more is asked of the model. Without it EmbeddingFailed is raised.
+    lasting failure nothing more is asked of the model. Without it EmbeddingFailed is raised. `elsewhere` embeds batches of texts on other
+    machines, with the model that `embedder` is; a failure is raised there.
     """
     hashes = [text_sha256(text) for text in texts]
     text_of = dict(zip(hashes, texts, strict=True))
@@ -71,14 +73,21 @@ def embed_texts(
     missing = sorted((sha for sha in text_of if sha not in vector_of), key=lambda sha: (-len(text_of[sha]), sha))
     if on_done is not None and text_of:
         on_done(len(vector_of), len(text_of))
-    for start in range(0, len(missing), DURABLE_TEXTS):
-        part = missing[start : start + DURABLE_TEXTS]
-        made = dict(_embedded([(sha, text_of[sha]) for sha in part], embedder, query, failures))
+    parts = [[(sha, text_of[sha]) for sha in missing[start : start + DURABLE_TEXTS]] for start in range(0, len(missing), DURABLE_TEXTS)]
+    if elsewhere is None:
+        each = (_embedded(part, embedder, query, failures) for part in parts)
+    else:
+        found = elsewhere([[text for _, text in part] for part in parts])
+        each = ([(sha, row) for (sha, _), row in zip(part, rows, strict=True)] for part, rows in zip(parts, found, strict=True))
+    done = len(vector_of)
+    for part, pairs in zip(parts, each, strict=True):
+        made = dict(pairs)
         vector_of.update(made)
+        done += len(part)
         if store is not None:
             store.put_many({key_of[sha]: packed(row) for sha, row in made.items() if np.isfinite(row).all()})
         if on_done is not None:
-            on_done(min(len(text_of), len(text_of) - len(missing) + start + len(part)), len(text_of))
+            on_done(done, len(text_of))
     width = next((len(row) for row in vector_of.values()), embedder.dimension or 0)
     nothing = np.full(width, np.nan, dtype=np.float32)
     return np.stack([vector_of.get(sha, nothing) for sha in hashes]) if texts else np.empty((0, width), dtype=np.float32)
