@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from rag_eval_assets.storage.versions import PACKAGES
@@ -90,20 +91,17 @@ def _result(client: Any, address: str, future: Any) -> list[Any]:
     from distributed import KilledWorker
     from distributed.client import FutureCancelledError
 
+    done = Event()
+    future.add_done_callback(lambda _: done.set())
     alone_since: float | None = None
-    while True:
-        try:
-            found: list[Any] = future.result(timeout=_LOOK)
-            return found
-        except TimeoutError:
-            if future.done():
-                raise  # the batch's own
-        except KilledWorker as error:
-            raise ClusterError(f"a batch of rows ended every worker that took it; the workers' logs say why: {error}") from error
-        except (FutureCancelledError, OSError) as error:
-            if future.status == "error":
-                raise
-            raise ClusterError(f"the Dask scheduler at {address} is gone: {error}") from error
+    while not done.wait(_LOOK):  # to ask for the result itself with a time limit cancels the asking, and sometimes the result
         alone_since = None if client.ncores() else alone_since or time.monotonic()
         if alone_since is not None and time.monotonic() - alone_since > PATIENCE:
             raise ClusterError(f"the Dask scheduler at {address} has had no worker for {PATIENCE:.0f} s")
+    try:
+        found: list[Any] = future.result()
+    except KilledWorker as error:
+        raise ClusterError(f"a batch of rows ended every worker that took it; the workers' logs say why: {error}") from error
+    except FutureCancelledError as error:
+        raise ClusterError(f"the Dask scheduler at {address} is gone: {error}") from error
+    return found
