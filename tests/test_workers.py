@@ -58,8 +58,10 @@ def test_files_parsed_on_the_cluster_give_the_rows_of_this_machine_in_order_type
 
 
 def test_the_time_limit_of_one_file_holds_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    requests = files(tmp_path, 2)[:1]
-    made = list(parsers.parse_files("unstructured", requests, ParseLimits(seconds=0.000001), spread=spread_over(cluster.address)))
+    request = files(tmp_path, 2)[0]
+    request.path.write_text("# A part\n\nThe kettle holds a litre.\n\n" * 20_000)  # minutes of work
+    request = request._replace(sha256=hashlib.sha256(request.path.read_bytes()).hexdigest())
+    made = list(parsers.parse_files("unstructured", [request], ParseLimits(seconds=1), spread=spread_over(cluster.address)))
     assert [(row["status"], row["reason"]) for row in made[0]] == [("failed", "timeout")]
 
 
