@@ -1,7 +1,7 @@
 """A reader of strict settings files that names the line of every mistake.
 
-What belongs here: reading one YAML file as one model. What does not: the models (`settings`, `policy`) and what their names stand for
-(`settings_checks`), and their base (`settings_base`).
+What belongs here: reading one YAML file as one model. What does not: the models (`settings`) and what their names stand for
+(`settings.checks`), and their base (`settings.base`).
 """
 
 from __future__ import annotations

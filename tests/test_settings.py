@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_eval_assets.settings import DATA_VARIABLE, Folder, Settings, read_settings
-from rag_eval_assets.settings_checks import CATEGORIES, cron_problem
+from rag_eval_assets.settings.checks import CATEGORIES, cron_problem
 from rag_eval_assets.strict import SettingsError
 
 MINIMAL = """\

@@ -1,6 +1,6 @@
 """What every group of settings shares: strictness, names, and numbers that are no truth values.
 
-What belongs here: the base class. What does not: any setting (`settings`, `settings_models`).
+What belongs here: the base class and bounds that many use. What does not: any setting.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+Share = Annotated[float, Field(gt=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Lower case, digits, '.', '-', '_'.")]
 
 

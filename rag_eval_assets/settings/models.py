@@ -1,6 +1,6 @@
 """Settings of language models, of the readers and judges that use them, and of systems under test.
 
-What belongs here: fields, defaults and bounds of these. What does not: names that must stand for something (`settings_checks`) and
+What belongs here: fields, defaults and bounds of these. What does not: names that must stand for something (`settings.checks`) and
 keys, which are read from the environment variable that `key_variable` names.
 """
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from rag_eval_assets.settings_base import Name, Strict, sound
+from rag_eval_assets.settings.base import Name, Strict, sound
 
 OWN_PARAMETERS = ("model", "messages", "stream", "stream_options", "response_format", "n", "temperature", "seed", "max_tokens")
 """Parameters of a request that `parameters` may not name: they are fields of their own, or the client's."""

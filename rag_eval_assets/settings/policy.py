@@ -12,7 +12,7 @@ from typing import Literal
 import yaml
 from pydantic import Field, model_validator
 
-from rag_eval_assets.settings_base import Name, Strict
+from rag_eval_assets.settings.base import Name, Strict
 from rag_eval_assets.strict import SettingsError, read_strict
 
 

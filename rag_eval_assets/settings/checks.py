@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from rag_eval_assets.strict import Location, Problem
 
 if TYPE_CHECKING:
-    from rag_eval_assets.policy import Claim, Policy
     from rag_eval_assets.settings import Gate, Retriever, Settings, System
+    from rag_eval_assets.settings.policy import Claim, Policy
 
 CATEGORIES = (
     "Address", "Boilerplate", "CodeSnippet", "CompositeElement", "DocumentData", "EmailAddress", "FigureCaption", "Footer", "Footnote",
