@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-CHANGES = {"nightly": {"cron": "* * * * *"}, "systems": {"first": SETTINGS["systems"]["first"]}}
+CHANGES = {"nightly": {"cron": "* * * * *"}, "systems": {"first": SETTINGS["systems"]["second"]}}
 CHUNKINGS = ["window-16-o0", "whole"]
 PLANTED = (
     '<img src=x onerror="window.planted=1">', "<script>window.planted=1</script>", "<svg onload=window.planted=1>",
