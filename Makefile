@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA ?= data
-KILLS ?= 50
+KILLS ?= 200
 REPLY_KILLS ?= 20
 FUZZ ?= 500
 
@@ -12,7 +12,7 @@ export DAGSTER_DISABLE_TELEMETRY = yes
 export DO_NOT_TRACK = 1
 export RAGAS_DO_NOT_TRACK = true
 
-.PHONY: run pr test browser torture bench ui lint lock sample clean
+.PHONY: run pr test browser torture bench ui lint lock licences sample clean
 
 run: $(READY)
 	$(BIN)/rag-eval --data "$(DATA)" sync
@@ -50,6 +50,10 @@ sample: $(READY)
 lock: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --extra minilm --extra ocr --extra llm --extra s3 --extra postgres --extra dask --extra dev --universal --python-version 3.11 \
 		--fork-strategy fewest --generate-hashes --custom-compile-command "make lock" --quiet --output-file requirements.lock
+
+# Of the packages that the lock has installed: after every `make lock`.
+licences: $(READY)
+	$(BIN)/python docs/licences.py
 
 # The lock's own uv, checked by its hashes, installs the rest: minutes less than pip. Bytecode once, or every start compiles for seconds.
 $(READY): requirements.lock pyproject.toml
