@@ -71,7 +71,7 @@ class Step:
     def reuse(self, wanted: Mapping[str, Any]) -> tuple[pa.Table, list[Any]]:
         """Rows of the last table whose work_key is wanted, and the units (values of `wanted`) whose rows must be made.
 
-        A row that failed for a limit or a crash is no work done: it is tried again whenever its partition runs.
+        A row that failed for a limit or a crash is no work done: its unit is tried again whenever its partition runs.
         """
         contract = TABLES[self.name]
         empty = pa.schema([pa.field(f.name, f.type, f.nullable) for f in contract.schema]).empty_table()
@@ -79,7 +79,8 @@ class Step:
         if table is None:
             return empty, list(wanted.values())
         if "reason" in table.column_names:
-            table = table.filter(pc.invert(pc.is_in(table.column("reason"), value_set=pa.array(TRANSIENT))))
+            again = table.filter(pc.is_in(table.column("reason"), value_set=pa.array(TRANSIENT))).column("work_key").unique()
+            table = table.filter(pc.invert(pc.is_in(table.column("work_key"), value_set=again)))
         kept = table.filter(pc.is_in(table.column("work_key"), value_set=pa.array(sorted(wanted), pa.string())))
         known = set(pc.unique(kept.column("work_key")).to_pylist())
         return kept, [unit for key, unit in wanted.items() if key not in known]

@@ -7,6 +7,7 @@ name. What does not: prompts and reading (`generation`), sending (`resources`).
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,12 +21,14 @@ from rag_eval_assets.generation.answer_rows import without_reading
 from rag_eval_assets.graph import Progress, Step
 from rag_eval_assets.resources.language_models import LanguageModel, Request
 from rag_eval_assets.settings import Settings
-from rag_eval_assets.storage.versions import canonical_json
+from rag_eval_assets.storage.versions import canonical_json, work_key
 
 Row = dict[str, Any]
 Pairs = Sequence[tuple[Row, Row]]
 BATCH = 64
 """Questions that the quoting reader answers between two reports of progress, and that a cluster is handed at once."""
+ASKED = ("question_id", "text", "split", "language")
+"""Columns of golden_questions that an answer depends on."""
 REPLAY = 1
 """`repeat` of a replayed question: a reply of its own, beside the one the system gave."""
 
@@ -44,6 +47,20 @@ def reader_limits(settings: Settings, system: str | None) -> dict[str, Any]:
     """Limits under which answers may be missing: a changed one is a reason to try again."""
     model = settings.systems[system].reader.model if system else None
     return call_limits(settings, system) if model is None else {"limits": model_limits(settings, [model])[model]}
+
+
+def never_reused(spec: Row) -> str | None:
+    """Part of the work keys of a class without an index version, equal to no other: what it answers from, nobody knows."""
+    return uuid.uuid4().hex if spec.get("kind") == "class" and spec["index_version"] is None else None
+
+
+def answer_keys(step: Step, spec: Row, pairs: Pairs) -> dict[str, tuple[Row, Row]]:
+    """(question, context) by the work key of the answer: what it depends on is the system, what is asked and what is delivered."""
+    never, found = never_reused(spec), {}
+    for question, context in pairs:
+        asked = {name: question[name] for name in ASKED}
+        found[work_key(step.code, spec["answer_sha256"], never, asked, context["context_sha256"], context["status"])] = (question, context)
+    return found
 
 
 def answer(step: Step, spec: Row, pairs: Pairs, counts: Counter[str] | None = None) -> list[Row]:

@@ -6,7 +6,6 @@ assembling, reading (`generation`) and judging (`scoring`).
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from typing import Any
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets import coverage
-from rag_eval_assets.assets._answering import answer, builtin_spec, reader_limits
+from rag_eval_assets.assets._answering import ASKED, answer, answer_keys, builtin_spec, reader_limits
 from rag_eval_assets.assets._external import call_limits, external_rankings, external_spec
 from rag_eval_assets.assets._judging import (
     judge_answers,
@@ -37,7 +36,7 @@ from rag_eval_assets.scoring import answers as answer_metrics
 from rag_eval_assets.scoring import entailment, judges, preference, ranking
 from rag_eval_assets.scoring.judging import Open
 from rag_eval_assets.settings import Folder
-from rag_eval_assets.storage.versions import digest, work_key
+from rag_eval_assets.storage.versions import digest
 
 RETRIEVAL_PART = ("system", "kind", "chunking", "retriever", "reranker", "depth", "index_version")
 CONTEXT_PART = ("top_k", "token_budget", "ordering")
@@ -121,7 +120,7 @@ def contexts(step: Step, system_specs: pa.Table, system_retrievals: pa.Table) ->
     "contexts",
     "golden_questions",
     kinds=["python"],
-    columns={"golden_questions": ("question_id", "text", "split", "language")},
+    columns={"golden_questions": ASKED},
     settings=reader_limits,
     libraries=["PyStemmer"],
     pool="answer",
@@ -129,15 +128,11 @@ def contexts(step: Step, system_specs: pa.Table, system_retrievals: pa.Table) ->
 def answers(step: Step, system_specs: pa.Table, contexts: pa.Table, golden_questions: pa.Table) -> Product:
     """The system's answer to every question with its citations; only questions whose context changed are answered again."""
     spec, delivered = system_specs.to_pylist()[0], by(contexts.to_pylist(), "question_id")
-    never = uuid.uuid4().hex if spec["kind"] == "class" and spec["index_version"] is None else None
-    wanted = {}
-    for question in golden_questions.to_pylist():
-        found = delivered[question["question_id"]]
-        wanted[work_key(step.code, spec["answer_sha256"], never, question, found["context_sha256"], found["status"])] = question
+    wanted = answer_keys(step, spec, [(question, delivered[question["question_id"]]) for question in golden_questions.to_pylist()])
     kept, todo = step.reuse(wanted)
-    keys = {q["question_id"]: key for key, q in wanted.items()}
+    keys = {question["question_id"]: key for key, (question, _) in wanted.items()}
     counts: Counter[str] = Counter()
-    made = answer(step, spec, [(question, delivered[question["question_id"]]) for question in todo], counts)
+    made = answer(step, spec, todo, counts)
     rows = [{**row, "work_key": keys[row["question_id"]]} for row in made]
     return Product(join(kept, rows), computed=len(rows), notes={f"replies_{what}": count for what, count in sorted(counts.items())})
 

@@ -10,7 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_assets.assets._replaying import diagnosed, experiment_settings, experimented, replay_libraries, replay_settings, trials
+from rag_eval_assets.assets._answering import ASKED
+from rag_eval_assets.assets._replaying import (
+    answered_anew,
+    diagnosed_anew,
+    experiment_settings,
+    experimented,
+    replay_libraries,
+    replay_settings,
+    tried_settings,
+)
+from rag_eval_assets.assets._rows import join
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import experiments, page, pictures
 from rag_eval_assets.retrieval.passages import delivered
@@ -88,33 +98,17 @@ def evidence_funnel(
     "golden_evidence",
     "filter_exclusion",
     kinds=["python"],
-    columns={"filter_exclusion": ("question_id", "excluded_documents")},
+    columns={
+        "filter_exclusion": ("question_id", "excluded_documents"),
+        "golden_questions": (*ASKED, "answerable", "reference_answer", "relevant", "nuggets", "gold_context"),
+    },
     settings=replay_settings,
     libraries=lambda s, p: replay_libraries(s),
 )
-def diagnosis(
-    step: Step,
-    system_specs: pa.Table,
-    system_retrievals: pa.Table,
-    contexts: pa.Table,
-    answers: pa.Table,
-    system_scores: pa.Table,
-    golden_questions: pa.Table,
-    golden_evidence: pa.Table,
-    filter_exclusion: pa.Table,
-) -> Product:
+def diagnosis(step: Step, **tables: pa.Table) -> Product:
     """Failed questions answered again with gold context, larger limits or a reranker, beside a control; which step is implicated."""
-    tables = {
-        "system_specs": system_specs,
-        "system_retrievals": system_retrievals,
-        "contexts": contexts,
-        "answers": answers,
-        "system_scores": system_scores,
-        "golden_questions": golden_questions,
-        "golden_evidence": golden_evidence,
-        "filter_exclusion": filter_exclusion,
-    }
-    return Product(diagnosed(step, tables, trials(step.folder)))
+    kept, made, questions = diagnosed_anew(step, tables)
+    return Product(join(kept, made), computed=questions)
 
 
 @table_asset(
@@ -125,15 +119,31 @@ def diagnosis(
     "golden_questions",
     "golden_evidence",
     kinds=["python"],
-    settings=experiment_settings,
+    settings=tried_settings,
     libraries=["PyStemmer"],
     pool="answer",
 )
+def replayed_answers(step: Step, **tables: pa.Table) -> Product:
+    """Answers from the contexts that experiments try and the system did not answer; no rows unless settings ask for experiments."""
+    kept, made, counts = answered_anew(step, tables)
+    return Product(join(kept, made), computed=len(made), notes={f"replies_{what}": count for what, count in sorted(counts.items())})
+
+
+@table_asset(
+    "system_specs",
+    "system_retrievals",
+    "contexts",
+    "answers",
+    "replayed_answers",
+    "golden_questions",
+    "golden_evidence",
+    kinds=["python"],
+    settings=experiment_settings,
+)
 def replay_experiments(step: Step, **tables: pa.Table) -> Product:
     """What answers gain or lose by another top_k, token budget or order of the recorded passages; no rows unless settings ask for it."""
-    rows, counts = experimented(step, tables)
-    notes = {f"replies_{what}": count for what, count in sorted(counts.items())}
-    return Product(rows, sum(row["generated"] for row in rows), {"experiments": experiments.curves(rows)} if rows else {}, notes)
+    rows = experimented(step, tables)
+    return Product(rows, pictures={"experiments": experiments.curves(rows)} if rows else {})
 
 
 @table_asset(

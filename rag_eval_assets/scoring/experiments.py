@@ -84,17 +84,11 @@ def replay_experiments(
     """
     if not plan:
         return []
-    asked = sorted((q for q in questions if q["split"] == SPLIT), key=lambda q: q["question_id"])
-    names = {q["question_id"] for q in asked}
-    own = {c["question_id"]: c for c in contexts if c["question_id"] in names}
-    labels = [e for e in evidence if e["question_id"] in names]
-    ranked = [r for r in retrievals if r["question_id"] in names]
-    points = [*_limits(plan, spec, ranked, own, assemble)]
-    if plan.order:
-        points += [*_orderings(plan.order, spec, ranked, own, assemble), *_places(spec, read_labels(asked, labels), own, reorder)]
-    answered = {_key(own[a["question_id"]]): a for a in answers if a["question_id"] in own}
-    generated = _answer_what_is_new(points, answered, {q["question_id"]: q for q in asked}, read)
-    scores = _Scores(asked, labels, answered, pass_metric, bool(spec["require_citations"]), answer_schema)
+    tried = _tried(questions, evidence, spec, retrievals, contexts, answers, plan, assemble, reorder)
+    asked, own, points, answered = tried.asked, tried.own, tried.points, tried.answered
+    new, generated = tried.new
+    answered |= dict(zip(new, read(list(new.values())) if new else (), strict=True))
+    scores = _Scores(asked, tried.evidence, answered, pass_metric, bool(spec["require_citations"]), answer_schema)
     as_it_is = {point.experiment: scores.of(point) for point in points if point.as_it_is}
     cluster_of = question_clusters(asked)
     rows = []
@@ -109,7 +103,68 @@ def replay_experiments(
     return rows
 
 
+def to_answer(
+    questions: Iterable[Made],
+    evidence: Iterable[Made],
+    spec: Made,
+    retrievals: list[Made],
+    contexts: Iterable[Made],
+    answers: Iterable[Made],
+    plan: Plan,
+    *,
+    assemble: Assemble,
+    reorder: Reorder,
+) -> list[tuple[Made, Made]]:
+    """The (question, context) pairs that `replay_experiments` asks its `read` for, in that order."""
+    return list(_tried(questions, evidence, spec, retrievals, contexts, answers, plan, assemble, reorder).new[0].values())
+
+
 # ------------------------------------------------------------------------------------------------------------------- points
+@dataclass(frozen=True)
+class _Tried:
+    """Every point with its contexts, over the questions looked at, and the answers that the system gave them."""
+
+    asked: list[Made]
+    evidence: list[Made]
+    own: dict[str, Made]
+    points: list[_Point]
+    answered: dict[Key, Made]
+
+    @property
+    def new(self) -> tuple[dict[Key, tuple[Made, Made]], list[int]]:
+        """What no answer is there for, and how many each point was the first to need."""
+        of = {q["question_id"]: q for q in self.asked}
+        new: dict[Key, tuple[Made, Made]] = {}
+        counts = []
+        for point in self.points:
+            lacking = {_key(c): (of[q], c) for q, c in point.contexts.items() if _key(c) not in self.answered and _key(c) not in new}
+            new |= lacking
+            counts.append(len(lacking))
+        return new, counts
+
+
+def _tried(
+    questions: Iterable[Made],
+    evidence: Iterable[Made],
+    spec: Made,
+    retrievals: list[Made],
+    contexts: Iterable[Made],
+    answers: Iterable[Made],
+    plan: Plan,
+    assemble: Assemble,
+    reorder: Reorder,
+) -> _Tried:
+    asked = sorted((q for q in questions if q["split"] == SPLIT), key=lambda q: q["question_id"])
+    names = {q["question_id"] for q in asked}
+    own = {c["question_id"]: c for c in contexts if c["question_id"] in names}
+    labels = [e for e in evidence if e["question_id"] in names]
+    ranked = [r for r in retrievals if r["question_id"] in names]
+    points = [*_limits(plan, spec, ranked, own, assemble)]
+    if plan.order:
+        points += [*_orderings(plan.order, spec, ranked, own, assemble), *_places(spec, read_labels(asked, labels), own, reorder)]
+    return _Tried(asked, labels, own, points, {_key(own[a["question_id"]]): a for a in answers if a["question_id"] in own})
+
+
 def _limits(plan: Plan, spec: Made, ranked: list[Made], own: Mapping[str, Made], assemble: Assemble) -> Iterator[_Point]:
     """Curves over top_k and the token budget, one limit changed at a time, the system's own among the others."""
     uncounted = any(r["rank"] > 0 and r["tokens"] is None for r in ranked)
@@ -167,18 +222,6 @@ def _places(spec: Made, labels: Mapping[str, Labels], own: Mapping[str, Made], r
 # ------------------------------------------------------------------------------------------------------------------ answers
 def _key(context: Row) -> Key:
     return context["question_id"], context["context_sha256"], context["status"]
-
-
-def _answer_what_is_new(points: Sequence[_Point], answered: dict[Key, Made], asked: Mapping[str, Made], read: Answer) -> list[int]:
-    """Add to `answered` what it lacks of the points' contexts; how many each point was the first to need."""
-    new: dict[Key, tuple[Made, Made]] = {}
-    counts = []
-    for point in points:
-        lacking = {_key(c): (asked[q], c) for q, c in point.contexts.items() if _key(c) not in answered and _key(c) not in new}
-        new |= lacking
-        counts.append(len(lacking))
-    answered |= dict(zip(new, read(list(new.values())) if new else (), strict=True))
-    return counts
 
 
 @dataclass

@@ -26,6 +26,25 @@ from rag_eval_assets.tables.contract import col, table
 
 # A column a line reads better than a bracket a line.
 # fmt: off
+ANSWER = [
+    QUESTION_ID,
+    col("split", string, "Split of the question."),
+    col("answer", string, "Answer text; empty when refused or failed."),
+    col("refused", boolean, "Whether the system declined to answer."),
+    col("citations", pa.list_(CITATION), "Citations; position -1 for one that names no delivered passage."),
+    col("raw", string, "The reply as it came.", null=True),
+    col("reader", string, "Reader or model."),
+    col("replied_by", string, "Model that the reply says it comes from.", null=True),
+    col("prompt_tokens", i32, "Prompt tokens reported or counted.", null=True),
+    col("completion_tokens", i32, "Completion tokens.", null=True),
+    col("reply_seconds", f64, "Time to the whole reply, recorded with it: the same however often this row is made.", null=True),
+    col("first_token_seconds", f64, "Time to the reply's first text, recorded with it; null where it was not streamed.", null=True),
+    col("cost", f64, "Cost of the reply by its recorded tokens and the price table.", null=True),
+    col("attempts", i32, "Calls made until the reply arrived.", null=True),
+    col("context_sha256", string, "Context it was made from."),
+    *CONTENT, DETAIL, SECONDS, WORK_KEY,
+]
+
 GENERATION = (
     table("system_specs", "generation", "a system under test, resolved", ("system",), [
         col("system", string, "Name of the system."),
@@ -79,24 +98,7 @@ GENERATION = (
         col("context_sha256", string, "SHA-256 of the delivered passages in order: texts, ids and offsets."),
         *CONTENT,
     ], "system"),
-    table("answers", "generation", "a question's answer", ("question_id",), [
-        QUESTION_ID,
-        col("split", string, "Split of the question."),
-        col("answer", string, "Answer text; empty when refused or failed."),
-        col("refused", boolean, "Whether the system declined to answer."),
-        col("citations", pa.list_(CITATION), "Citations; position -1 for one that names no delivered passage."),
-        col("raw", string, "The reply as it came.", null=True),
-        col("reader", string, "Reader or model."),
-        col("replied_by", string, "Model that the reply says it comes from.", null=True),
-        col("prompt_tokens", i32, "Prompt tokens reported or counted.", null=True),
-        col("completion_tokens", i32, "Completion tokens.", null=True),
-        col("reply_seconds", f64, "Time to the whole reply, recorded with it: the same however often this row is made.", null=True),
-        col("first_token_seconds", f64, "Time to the reply's first text, recorded with it; null where it was not streamed.", null=True),
-        col("cost", f64, "Cost of the reply by its recorded tokens and the price table.", null=True),
-        col("attempts", i32, "Calls made until the reply arrived.", null=True),
-        col("context_sha256", string, "Context it was made from."),
-        *CONTENT, DETAIL, SECONDS, WORK_KEY,
-    ], "system"),
+    table("answers", "generation", "a question's answer", ("question_id",), ANSWER, "system"),
     table("judged_scores", "generation", "a question's score by a judge or an entailment scorer",
             ("question_id", "metric", "k", "cutoff", "unit"), [
         *SCORE_ROW,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rag_eval_assets.tables.columns import CONTENT, DETAIL, QUESTION_ID, SCORE, boolean, f64, i32, interval, string
+from rag_eval_assets.tables.columns import CONTENT, DETAIL, QUESTION_ID, SCORE, WORK_KEY, boolean, f64, i32, interval, string
 from rag_eval_assets.tables.contract import col, table
+from rag_eval_assets.tables.generation import ANSWER
 
 # A column a line reads better than a bracket a line.
 # fmt: off
@@ -31,8 +32,10 @@ RELEASE = (
             "fails_with_gold_context, ...", null=True),
         col("best_rank", i32, "Best relevant rank in the ranking; null for none.", null=True),
         col("result_id", string, "Content-hash id of this result."),
-        *SCORE, DETAIL,
+        *SCORE, DETAIL, WORK_KEY,
     ], "system"),
+    table("replayed_answers", "release", "an answer from a context that an experiment tries and the system did not answer",
+            ("question_id", "context_sha256"), ANSWER, "system"),
     table("replay_experiments", "release", "a point of an experiment on the recorded ranking", ("experiment", "point"), [
         col("experiment", string, "top_k, token_budget, ordering, or gold_place: the relevant passages among those delivered."),
         col("point", string, "What is tried: a limit (none for no budget), an ordering, or first, middle, last, as delivered."),

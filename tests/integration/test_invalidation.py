@@ -26,6 +26,7 @@ SYSTEM = {
     "system_scores",
     "evidence_funnel",
     "diagnosis",
+    "replayed_answers",
     "replay_experiments",
     "system_summary",
     "system_costs",
@@ -195,12 +196,12 @@ def test_experiments_are_off_until_a_system_is_named_and_then_run_alone(synced: 
     assert table.num_rows == 0
     folder = settings(synced, experiments={"first": {"top_k": [1, 5], "order": True}})
     report = again(folder)
-    assert ran(report) == {"replay_experiments[first]", "release_report"}
+    assert ran(report) == {"replayed_answers[first]", "replay_experiments[first]", "release_report"}
     table, _ = open_catalogue(folder).read(AssetPartition("replay_experiments", "first"))
     rows = {(r["experiment"], r["point"]): r for r in table.to_pylist()}
     assert {e for e, _ in rows} == {"top_k", "ordering", "gold_place"}
     assert (rows["top_k", "3"]["as_it_is"], rows["top_k", "3"]["reused"]) == (True, 5)
-    assert computed(report, "replay_experiments[first]") == sum(r["generated"] for r in rows.values()) > 0
+    assert computed(report, "replayed_answers[first]") == sum(r["generated"] for r in rows.values()) > 0
 
 
 def test_a_saved_baseline_runs_the_comparison_and_what_reads_it(synced: Folder) -> None:

@@ -60,6 +60,12 @@ def set_to(folder: Folder, more: dict[str, Any] | None = None, **system: Any) ->
     return Folder(folder.path)
 
 
+def edit(folder: Folder, question: str, field: str, value: str) -> None:
+    (path,) = folder.golden.iterdir()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line | ({field: value} if line["id"] == question else {})) + "\n" for line in lines))
+
+
 def calls(folder: Folder) -> Counter[str]:
     path = folder.path / "calls.txt"
     told = Counter(path.read_text().split()) if path.exists() else Counter()
@@ -171,11 +177,11 @@ def test_experiments_on_the_recorded_ranking_generate_what_changed_and_call_no_r
     calls(desk)
     folder = set_to(desk, {"experiments": {"desk": {"top_k": [1, 4], "token_budget": [120]}}})
     report = sync(folder)
-    assert {str(node) for node in report.materialized} == {"replay_experiments[desk]", "release_report"}
+    assert {str(node) for node in report.materialized} == {"replayed_answers[desk]", "replay_experiments[desk]", "release_report"}
     found = {(r["experiment"], r["point"]): r for r in rows(folder, "replay_experiments")}
     told = calls(folder)
     assert told["retrieve"] == 0
-    assert told["generate"] == computed(report, "replay_experiments") == sum(r["generated"] for r in found.values())
+    assert told["generate"] == computed(report, "replayed_answers") == sum(r["generated"] for r in found.values())
     # What a sync with the setting generates: of `gate` and `pallet` a third paragraph fits 40 words; six contexts widen at 120.
     assert {point: (r["changed"], r["generated"], r["reused"]) for point, r in found.items() if point[1] != "1"} == {
         ("top_k", "2"): (0, 0, 13), ("top_k", "4"): (2, 2, 11), ("token_budget", "40"): (0, 0, 13), ("token_budget", "120"): (6, 6, 7),
@@ -183,6 +189,28 @@ def test_experiments_on_the_recorded_ranking_generate_what_changed_and_call_no_r
     wider = found["token_budget", "120"]
     assert (wider["mean"], wider["difference"], wider["paired"]) == (9 / 13, 0.0, 13)
     assert wider["difference_lower"] < -0.2 < 0.2 < wider["difference_upper"]
+
+    # One failed question is asked in other words: its own answer, control, gold context and larger limits, and its own contexts tried.
+    before = {(r["question_id"], r["context_sha256"]): r["work_key"] for r in rows(folder, "replayed_answers")}
+    edit(folder, "printer", "question", "After anyone opens the cover, with which rod is a jam of the label printer cleared?")
+    report = sync(folder)
+    own = [r for r in rows(folder, "replayed_answers") if before.get((r["question_id"], r["context_sha256"])) != r["work_key"]]
+    assert {r["question_id"] for r in own} == {"printer"}
+    assert (computed(report, "answers"), computed(report, "diagnosis"), computed(report, "replayed_answers")) == (1, 1, len(own))
+    assert calls(folder) == {"retrieve": 1, "generate": 1 + 4 + len(own)}
+
+
+def test_a_changed_document_answers_again_only_what_it_moved(desk: Folder) -> None:
+    calls(desk)
+    path = desk.corpus / "sprinkler.md"
+    path.write_text(path.read_text().replace("# ", "# The ", 1))
+    moved = {r["question_id"] for r in rows(desk, "system_retrievals") if r["doc_id"] == "sprinkler.md"}
+    delivered = {r["question_id"] for r in rows(desk, "contexts") if any(p["doc_id"] == "sprinkler.md" for p in r["passages"])}
+    kept = {r["question_id"]: r["work_key"] for r in rows(desk, "diagnosis") if r["question_id"] not in moved | {"sprinkler"}}
+    assert FAILED - moved
+    assert sync(desk).failed == {}
+    assert {r["question_id"]: r["work_key"] for r in rows(desk, "diagnosis") if r["question_id"] in kept} == kept
+    assert calls(desk) == {"generate": len(delivered) + 4 * len(FAILED & (moved | {"sprinkler"}))}
 
 
 def test_an_intervention_is_asked_for_by_name_and_its_results_are_addressable(desk: Folder) -> None:
