@@ -82,6 +82,9 @@ class Step:
             again = table.filter(pc.is_in(table.column("reason"), value_set=pa.array(TRANSIENT))).column("work_key").unique()
             table = table.filter(pc.invert(pc.is_in(table.column("work_key"), value_set=again)))
         kept = table.filter(pc.is_in(table.column("work_key"), value_set=pa.array(sorted(wanted), pa.string())))
+        if "origin" in kept.column_names:
+            at = kept.column_names.index("origin")
+            kept = kept.set_column(at, kept.schema.field(at), pa.array(["reused"] * len(kept), pa.string()))
         known = set(pc.unique(kept.column("work_key")).to_pylist())
         return kept, [unit for key, unit in wanted.items() if key not in known]
 

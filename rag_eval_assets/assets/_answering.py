@@ -89,5 +89,6 @@ def _ask(model: LanguageModel, spec: Row, pairs: Pairs, progress: Progress) -> l
     requests = [Request[Any](chat.messages(*pairs[number], spec), repeat=spec.get("repeat", 0)) for number in asked]
     for number, found in zip(asked, model.ask_many(requests, progress), strict=True):
         reply = {**asdict(found.reply), "cost": model.cost(found.reply)} if found.reply else None
-        rows[number] = chat.row(*pairs[number], spec, reply, found.reason, found.detail)
+        row = chat.row(*pairs[number], spec, reply, found.reason, found.detail)
+        rows[number] = {**row, "origin": "store" if found.reused else "asked"}
     return [row for row in rows if row is not None]

@@ -252,10 +252,21 @@ def corrected_rates(step: Step, system_scores: pa.Table, judge_audit: pa.Table) 
     return Product(corrected.corrected_rates(judged.to_pylist(), judge_audit.to_pylist()))
 
 
-@table_asset("answers", kinds=["python"], columns={"answers": ("split", "status", *MEASURES)})
-def system_costs(step: Step, answers: pa.Table) -> Product:
-    """Percentiles of time, tokens and money of a system's answers, from what was recorded with each reply."""
-    return Product(costs.system_costs(answers.to_pylist()))
+@table_asset(
+    "system_specs",
+    "system_retrievals",
+    "answers",
+    kinds=["python"],
+    columns={
+        "system_retrievals": ("question_id", "split", "status", "seconds", "origin"),
+        "answers": ("split", "status", "attempts", "seconds", "origin", *MEASURES),
+    },
+    settings=lambda s, p: {"gated": costs.gated_measures({name: gate.model_dump() for name, gate in s.gates.items()})},
+)
+def system_costs(step: Step, **tables: pa.Table) -> Product:
+    """Percentiles of time, tokens and money of a system's answers, as recorded; a changed system is read anew, whatever it finds."""
+    gated = costs.gated_measures({name: gate.model_dump() for name, gate in step.settings.gates.items()})
+    return Product(costs.system_costs(tables["answers"].to_pylist(), tables["system_retrievals"].to_pylist(), gated))
 
 
 @table_asset(

@@ -41,6 +41,7 @@ def answer_row(question: Row, context: Row, spec: Row, **values: Any) -> dict[st
         "reason": None,
         "detail": None,
         "seconds": None,
+        "origin": "made",
     }
     unknown = sorted(set(values) - set(row))
     if unknown:

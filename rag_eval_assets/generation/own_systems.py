@@ -269,7 +269,7 @@ def ranking_rows(
         failure = (FAILED, "non_finite_score", None)
     elif not passages and failure is None:
         failure = (OK, "empty_ranking", None)
-    base = {"question_id": question["question_id"], "split": question["split"], "seconds": seconds}
+    base = {"question_id": question["question_id"], "split": question["split"], "seconds": seconds, "origin": "made"}
     nothing = dict.fromkeys(("chunk_id", "doc_id", "start", "end", "text", "text_sha256", "tokens", "score", "similarity"))
     if failure is not None:
         status, reason, detail = failure

@@ -30,7 +30,7 @@ def system_rankings(spec: Row, questions: list[dict[str, Any]], runs: pa.Table, 
     passage is a span; KeyError names a document that it lacks.
     """
     inside = pc.and_(pc.equal(runs["retriever"], spec["retriever"]), pc.less_equal(runs["rank"], spec["depth"]))
-    columns = [c for c in runs.column_names if c not in ("work_key", "seconds", "split", "retriever")]
+    columns = [c for c in runs.column_names if c not in ("work_key", "split", "retriever")]
     found: dict[str, list[Row]] = defaultdict(list)
     for row in runs.filter(inside).select(columns).to_pylist():
         found[row["question_id"]].append(row)
@@ -73,6 +73,7 @@ def _row(spec: Row, question: Row, rank: int, hit: Row | None, status: str, reas
         "reason": reason,
         "detail": detail,
         "similarity": None,
-        "seconds": None,
+        "seconds": hit["seconds"] if hit else None,
+        "origin": None,
         "work_key": spec["retrieval_sha256"],
     }

@@ -10,29 +10,34 @@ from typing import TYPE_CHECKING
 from rag_eval_assets.report import canvas, formats
 from rag_eval_assets.report.facts import Rows
 from rag_eval_assets.report.pieces import QUOTED, Tables, Values, parts_of, picture
-from rag_eval_assets.scoring.costs import PERCENTILES
+from rag_eval_assets.scoring.costs import FIGURES, PERCENTILES, RUN_MEASURES, RUN_RATES
 from rag_eval_assets.tables import SCORED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NAMES = {
+    "retrieval_seconds": "seconds to the ranking",
+    "generation_seconds": "seconds to the answer, where the system answers itself",
     "first_token_seconds": "seconds to the first token",
     "reply_seconds": "seconds to the whole reply",
     "prompt_tokens": "prompt tokens",
     "completion_tokens": "completion tokens",
     "cost": "cost by the price table",
+    "reply_hits": "replies that needed no call in the last run",
+    "answer_reuse": "answers kept in the last run",
+    "retrieval_reuse": "rankings kept in the last run",
 }
 _ORDER = {measure: place for place, measure in enumerate(_NAMES)}
-_TIMES = ("first_token_seconds", "reply_seconds")
+_TIMES = ("retrieval_seconds", "generation_seconds", "first_token_seconds", "reply_seconds")
 _MOST_BARS = 24
-_TITLE = "Recorded reply times"
+_TITLE = "Recorded times"
 
 
 def costs(tables: Tables, split: str) -> Values:
-    """A line for each system and figure that its answers recorded in `split`; no lines where no answer recorded any."""
+    """A line for each system and figure that was recorded in `split`; no lines where none was."""
     found = [
-        (str(system), row)
+        (str(system), _shown(row))
         for system, rows in parts_of(tables, "system_costs").items()
         for row in sorted(rows, key=lambda r: _ORDER.get(r["measure"], len(_ORDER)))
         if (row["split"], row["status"]) == (split, SCORED)
@@ -42,7 +47,7 @@ def costs(tables: Tables, split: str) -> Values:
             "system": formats.readable(system, QUOTED),
             "name": _NAMES.get(row["measure"], formats.readable(row["measure"], QUOTED)),
             **{f"p{p}": formats.plain(row[f"p{p}"]) for p in PERCENTILES},
-            "mean": formats.plain(row["mean"]),
+            "mean": formats.percent(row["mean"]) if row["measure"] in RUN_RATES else formats.plain(row["mean"]),
             "total": formats.plain(row["total"]),
             "scored": formats.count(row["scored"]),
             "questions": formats.count(row["questions"]),
@@ -59,11 +64,16 @@ def costs(tables: Tables, split: str) -> Values:
     return {"lines": lines, "picture": shown if any(timed.values()) else None}
 
 
+def _shown(row: Values) -> Values:
+    """A row whose figures of the run stand where the others stand."""
+    return row | {name: row[f"run_{name}"] for name in FIGURES} if row["measure"] in RUN_MEASURES else row
+
+
 def reply_times(rows_by_system: dict[str, Rows]) -> bytes:
     """system_costs rows of one split that count seconds, by system: median as a bar, 95th and 99th percentile as marks."""
     bars = [(system, row) for system, rows in sorted(rows_by_system.items()) for row in rows]
     if not bars:
-        return canvas.nothing(_TITLE, "no answer recorded a time")
+        return canvas.nothing(_TITLE, "no time was recorded")
     shown = bars[:_MOST_BARS]
 
     def paint(figure: Figure) -> None:

@@ -85,7 +85,10 @@ READS: dict[str, tuple[str, ...]] = {
     "answers": ("question_id", "answer", "refused", "citations", "status", "reason", "detail"),
     "system_scores": ("question_id", "split", "metric", "value", "status", "reason", "explanation"),
     "diagnosis": ("question_id", "split", "intervention", "recovered", "label", "why", "reason"),
-    "system_costs": ("split", "measure", "stage", "p50", "p95", "p99", "mean", "total", "questions", "scored", "failed", "status"),
+    "system_costs": (
+        "split", "measure", "stage", "p50", "p95", "p99", "mean", "total", "run_p50", "run_p95", "run_p99", "run_mean", "run_total",
+        "questions", "scored", "failed", "status",
+    ),
     "replay_experiments": (
         "experiment", "point", "place", "as_it_is", "metric", "questions", "failed", "mean", "lower", "upper", "tokens", "paired",
         "difference", "difference_lower", "difference_upper", "changed", "generated", "reused", "status", "reason", "detail",

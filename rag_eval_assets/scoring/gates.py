@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_eval_assets.scoring.comparison import DECLARED
-from rag_eval_assets.scoring.costs import MEASURES
+from rag_eval_assets.scoring.costs import FIGURES, MEASURES, RUN_RATES, RUN_SECONDS
 from rag_eval_assets.scoring.decisions import FAIL, INSUFFICIENT, PASS
 from rag_eval_assets.scoring.intervals import bounded_mean
 from rag_eval_assets.scoring.judged import judge_of
@@ -41,10 +41,13 @@ UNAUDITED = {"decision": INSUFFICIENT, "decision_reason": "judge_not_audited"}
 """What becomes of a decision on a figure of a judge that may report but not gate."""
 
 ANN_METRICS = ("recall", "recall_mean", "recall_p5", "recall_by_id", "agreement", "ndcg_cost", "distance_computations", "bytes")
-COST_METRICS = tuple(f"{measure}_{figure}" for measure in MEASURES for figure in ("p50", "p95", "p99", "mean", "total"))
+COST_METRICS = (
+    *(f"{measure}_{figure}" for measure in (MEASURES | RUN_SECONDS) for figure in FIGURES),
+    *(f"{measure}_mean" for measure in RUN_RATES),
+)
 EXCLUSION_METRICS = ("false_exclusion",)
 DEDUP_METRICS = ("precision", "recall", "false_merge_rate", "missed_merge_rate", "evidence_loss")
-"""What a gate may name of each source that has a figure a column; times of this machine are no figures, for they decide nothing."""
+"""What a gate may name of each source that has a figure a column. Times of this machine decide nothing but what a gate names of them."""
 
 
 @dataclass(frozen=True)

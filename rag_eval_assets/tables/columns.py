@@ -22,6 +22,13 @@ SCORE = _status(SCORE_STATUSES)
 DETAIL = col("detail", string, "Human-readable detail: the error text, the measured quantity's parts.", null=True)
 WORK_KEY = col("work_key", string, "Hash of all that this row's work depends on; unchanged means the row is reused.", role="work")
 SECONDS = col("seconds", f64, "Wall time of this row's unit of work, in seconds.", null=True, role="volatile")
+ORIGIN = col(
+    "origin",
+    string,
+    "Where the last run had it from: reused (the row was kept), store (a kept reply), asked (a model, now) or made; null if unknown.",
+    null=True,
+    role="volatile",
+)
 DOC_ID = col("doc_id", string, "Document id: POSIX path in the corpus, NFC, or the id its metadata gives.")
 QUESTION_ID = col("question_id", string, "Question id from the golden set.")
 

@@ -9,6 +9,7 @@ from rag_eval_assets.tables.columns import (
     CONTENT,
     DETAIL,
     DOC_ID,
+    ORIGIN,
     PASSAGE,
     QUESTION_ID,
     SCORE,
@@ -42,7 +43,7 @@ ANSWER = [
     col("cost", f64, "Cost of the reply by its recorded tokens and the price table.", null=True),
     col("attempts", i32, "Calls made until the reply arrived.", null=True),
     col("context_sha256", string, "Context it was made from."),
-    *CONTENT, DETAIL, SECONDS, WORK_KEY,
+    *CONTENT, DETAIL, SECONDS, ORIGIN, WORK_KEY,
 ]
 
 GENERATION = (
@@ -78,7 +79,7 @@ GENERATION = (
         col("tokens", i32, "Tokens of the passage.", null=True),
         col("score", f64, "Score.", null=True),
         col("similarity", f64, "Likeness of a passage from outside and the canonical text it was located in; null for none.", null=True),
-        *CONTENT, DETAIL, SECONDS, WORK_KEY,
+        *CONTENT, DETAIL, SECONDS, ORIGIN, WORK_KEY,
     ], "system"),
     table("label_holes", "generation", "a document among a question's first ten that no label judges", ("question_id", "doc_id"), [
         QUESTION_ID,

@@ -81,14 +81,19 @@ RELEASE = (
     ], "system"),
     table("system_costs", "release", "a recorded cost of answers in one split", ("split", "measure"), [
         col("split", string, "Split."),
-        col("measure", string, "reply_seconds, first_token_seconds, prompt_tokens, completion_tokens or cost."),
-        col("stage", string, "What it measures: total (the whole reply), first_token, prompt, completion or query."),
+        col("measure", string, "Recorded with replies: reply_seconds, first_token_seconds, prompt_tokens, completion_tokens, cost. Of the "
+            "run that made the rows: retrieval_seconds, generation_seconds (of a class or the built-in reader), reply_hits (replies that "
+            "needed no call), answer_reuse and retrieval_reuse (rows kept)."),
+        col("stage", string, "What it measures: total (the whole reply), first_token, prompt, completion, query, retrieval, generation or "
+            "cache."),
         col("unit", string, "Unit of the figures."),
         *[col(f"p{p}", f64, f"Figure that {p}% of the answers do not exceed (nearest rank).", null=True) for p in (50, 95, 99)],
         col("mean", f64, "Mean.", null=True),
         col("total", f64, "Sum.", null=True),
+        *[col(f"run_{figure}", f64, f"{figure} of a measure of the run. It stands in {figure} too where a gate names the measure: what no "
+              "gate names changes no version.", null=True, role="volatile") for figure in ("p50", "p95", "p99", "mean", "total")],
         col("questions", i32, "Questions to be answered."),
-        col("scored", i32, "Of those, answers that recorded the figure: stable, since it is kept with the reply."),
+        col("scored", i32, "Of those, answers or rankings with the figure: stable, since it is kept with the reply or the row."),
         col("failed", i32, "Of those, answers that failed."),
         *SCORE,
     ], "system"),

@@ -265,7 +265,7 @@ def test_every_volatile_column_may_change_and_nothing_below_runs(synced: Folder)
             table, footer = catalogue.read(node)
             for name in volatile:
                 index, field = table.column_names.index(name), table.schema.field(name)
-                value = 7 if pa.types.is_integer(field.type) else 123.25
+                value = 7 if pa.types.is_integer(field.type) else "asked" if pa.types.is_string(field.type) else 123.25
                 table = table.set_column(index, field, pa.array([value] * table.num_rows, field.type))
             catalogue.write(node, table, footer)
             touched += 1

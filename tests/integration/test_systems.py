@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from rag_eval_assets.cli import app
@@ -340,6 +341,18 @@ def test_a_class_is_retrieved_from_once_and_a_changed_top_k_calls_generate_alone
     assert calls(folder)["retrieve"] <= 1
     moved = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q3"]
     assert moved[0]["start"] == found[0]["start"] + len("The ")
+
+    # A gate on the recorded times of retrieval judges them as they were recorded, and calls nobody.
+    settings = yaml.safe_load((folder.path / "evaluation.yaml").read_text())
+    quick = {"source": "system_costs", "metric": "retrieval_seconds_p95", "at_most": 60, "minimum_questions": 4}
+    (folder.path / "evaluation.yaml").write_text(yaml.safe_dump({**settings, "gates": {"quick": quick}}))
+    report = sync(Folder(folder.path))
+    assert set(computed(report)) == {"system_costs[first]", "system_costs[own]", "gate_results", "release_report"}
+    assert calls(folder) == {}
+    seconds = {r["question_id"]: r["seconds"] for r in rows(folder, "system_retrievals", "own") if r["split"] == "release"}
+    (gate,) = [r for r in open_catalogue(folder).read(AssetPartition("gate_results", None))[0].to_pylist() if r["scope"] == "own"]
+    # Of four release questions the largest time is the 95th percentile.
+    assert (gate["value"], gate["decision"]) == (max(seconds.values()), "PASS")
 
     folder = with_class(folder, "index_version = 'two'", top_k=1)
     assert sync(folder).failed == {}

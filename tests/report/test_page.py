@@ -221,14 +221,17 @@ def test_recorded_times_and_costs_are_shown_for_the_split_of_the_page(html: str,
     shown = words[words.index("Recorded figures by system") :][:600]
     assert re.search(r"baseline seconds to the first token 0\.25\d* 0\.75\d* 1\.5\d*", shown)
     assert re.search(r"baseline seconds to the whole reply 1\.25\d* 3\.5\d* 4\.75\d*", shown)
-    assert shown.count("baseline") == 3  # one split, three figures
+    assert re.search(r"baseline seconds to the ranking 0\.125\d* 0\.25\d* 0\.5\d*", shown)
+    assert "replies that needed no call in the last run – – – 75.0% 45" in shown
+    assert shown.count("baseline") == 5  # one split, five figures
     sample["system_costs"]["baseline"] = []
     assert "Time and cost" not in page.render(sample, name="x")
 
 
-def test_of_what_changes_from_run_to_run_the_page_shows_the_seconds_of_retrievers_alone() -> None:
+def test_of_what_changes_from_run_to_run_the_page_shows_seconds_and_what_caches_spared_alone() -> None:
     told = {(name, column) for name, columns in page.READS.items() for column in columns if TABLES[name].role(column) != "content"}
-    assert told == {("retriever_comparison", "seconds_p50"), ("retriever_comparison", "seconds_p95")}
+    costs = {("system_costs", f"run_{figure}") for figure in ("p50", "p95", "p99", "mean", "total")}
+    assert told == {("retriever_comparison", "seconds_p50"), ("retriever_comparison", "seconds_p95")} | costs
 
 
 def test_an_evaluation_without_any_table_still_gives_a_page(undrawn: None) -> None:
