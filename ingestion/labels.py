@@ -214,6 +214,8 @@ def _label(line: str, known: set[str], file: str, number: int) -> dict[str, Any]
         raw = json.loads(line, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         raise ValueError(f"no JSON ({error.msg} at character {error.pos}); one object a line") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply; one flat object a line") from None
     if not isinstance(raw, dict):
         raise ValueError('must be one object, such as {"kind": "language", "document": "a.pdf", "value": "nl"}')
     for name, value in raw.items():

@@ -211,6 +211,10 @@ def _collect(folder: Path, root: Path, prefix: str, inherited: tuple[Path, ...],
         walk.problems.append(f"{prefix}: cannot be listed ({error.strerror}); mend its permissions or remove it")
         return
     names = {entry.name for entry in entries}
+    for entry in entries:
+        if entry.name.endswith(SIDECAR_SUFFIX) and (problem := _bad_companion(entry, root)):
+            walk.problems.append(f"{prefix}{_printable(entry.name)}: {problem}")
+            names.discard(entry.name)  # it is not even opened
     if FOLDER_SIDECAR in names:
         inherited = (*inherited, folder / FOLDER_SIDECAR)
     imports = _imports(entries, root, prefix, names, walk)
@@ -255,7 +259,7 @@ def _imports(entries: Sequence[os.DirEntry[str]], root: Path, prefix: str, names
         mine, shown = found.setdefault(match["owner"], {}), f"{prefix}{_printable(entry.name)}"
         if match["owner"] not in names:
             walk.problems.append(f"{shown}: stands beside no file {_printable(match['owner'])!r}; rename it or remove it")
-        elif entry.is_symlink() and (problem := _bad_link(Path(entry.path), root)):
+        elif problem := _bad_companion(entry, root):
             walk.problems.append(f"{shown}: {problem}")
         elif match["parser"] in mine:
             walk.problems.append(f"{shown}: is a second import of {match['parser']!r} for one file; keep one")
@@ -279,6 +283,13 @@ def _bad_link(link: Path, root: Path) -> str | None:
     if not target.exists():
         return "is a link to nothing; remove it"
     return "is a link to a folder, which would give its files two ids; remove it" if target.is_dir() else None
+
+
+def _bad_companion(entry: os.DirEntry[str], root: Path) -> str | None:
+    """What is wrong with the place of a sidecar or an import, or None; a pipe would be waited for, a link could lead anywhere."""
+    if entry.is_symlink() and (problem := _bad_link(Path(entry.path), root)):
+        return problem
+    return None if entry.is_file() else "is no file; remove it"
 
 
 def _bad_id(doc_id: str) -> str | None:
@@ -372,7 +383,11 @@ def _read_sidecar(path: Path, corpus: Path, problems: list[str]) -> dict[str, An
         return {}
     found: dict[str, Any] = {}
     for key, node in root.value:
-        name, where = str(key.value), f"{shown}:{key.start_mark.line + 1}"
+        where = f"{shown}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            problems.append(f"{where}: a list or mapping stands for a field's name; known: {', '.join(SIDECAR_FIELDS)}")
+            continue
+        name = str(key.value)
         if name not in SIDECAR_FIELDS:
             problems.append(f"{where}: unknown field {name!r}; known: {', '.join(SIDECAR_FIELDS)} (others go below 'fields')")
         elif name in found:

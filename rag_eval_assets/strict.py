@@ -6,6 +6,7 @@ What belongs here: reading one YAML file as one model. What does not: the models
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]
 Model = TypeVar("Model", bound=BaseModel)
+
+MOST_NODES = 100_000
+"""Values of a settings file with its aliases written out; a sound one has hundreds, and a few lines of aliases can stand for billions."""
 
 
 class SettingsError(ValueError):
@@ -67,6 +71,8 @@ def read_strict(path: Path, model: type[Model], hint: str = "") -> tuple[Model, 
     try:
         text = path.read_text(encoding="utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None and _written_out(root, {}) > MOST_NODES:
+            raise SettingsError(f"{path}: its aliases stand for more than {MOST_NODES:,} values; write out what is meant")
         raw = yaml.safe_load(text)
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
@@ -84,6 +90,19 @@ def read_strict(path: Path, model: type[Model], hint: str = "") -> tuple[Model, 
         return model.model_validate(raw if raw is not None else {}), root
     except ValidationError as error:
         raise SettingsError("\n".join(problem_line(path, root, *problem) for problem in _problems(error, model, hint))) from error
+
+
+def _written_out(node: yaml.Node, known: dict[int, float]) -> float:
+    """How many nodes `node` comes to, each alias counted with all that it stands for; infinity where one holds itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            parts = node.value
+        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _problems(error: ValidationError, model: type[BaseModel], hint: str) -> Iterator[Problem]:

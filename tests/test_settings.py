@@ -240,6 +240,36 @@ def test_bytes_that_are_no_utf8_and_bottomless_nesting_are_errors_that_name_a_li
         read_settings(path)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(30)),
+        "a0: &a0 {x: 1}\n" + "".join(f"a{n + 1}: &a{n + 1} {{<<: [{', '.join([f'*a{n}'] * 9)}]}}\n" for n in range(30)),
+        "name: &a [*a]\n",
+        "name: &a {b: *a}\n",
+    ],
+)
+def test_aliases_that_stand_for_billions_of_values_or_for_themselves_are_refused_unread(tmp_path: Path, bomb: str) -> None:
+    (tmp_path / "evaluation.yaml").write_text(MINIMAL + bomb)
+    with pytest.raises(SettingsError, match=r"evaluation\.yaml: its aliases stand for more than 100,000 values"):
+        read_settings(tmp_path / "evaluation.yaml")
+
+
+def test_an_alias_in_measure_is_what_it_stands_for(tmp_path: Path) -> None:
+    text = MINIMAL.replace("  bm25: {kind: bm25}", "  bm25: &one {kind: bm25}\n  other: *one")
+    (tmp_path / "evaluation.yaml").write_text(text)
+    settings = read_settings(tmp_path / "evaluation.yaml")
+    assert settings.retrievers["other"] == settings.retrievers["bm25"]
+
+
+def test_a_schema_of_answers_nested_without_end_is_an_error_of_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text('{"items":' * 100_000)
+    (tmp_path / "evaluation.yaml").write_text(MINIMAL + "scoring: {answer_schema: schema.json}\n")
+    with pytest.raises(SettingsError, match=r"scoring\.answer_schema: .*schema\.json: no JSON"):
+        read_settings(tmp_path / "evaluation.yaml")
+
+
 def test_a_missing_file_says_what_a_folder_holds(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"no such file\. An evaluation folder holds evaluation\.yaml, corpus/ and golden/"):
         read_settings(tmp_path / "evaluation.yaml")

@@ -58,7 +58,7 @@ def schema_conformance(answer: str, schema: Schema) -> Outcome:
     """1 for an answer that is JSON, with nothing around it, in the form the schema asks for; 0 with what is wrong. `enum` is not form."""
     try:
         value = json.loads(answer)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Outcome(0.0, explanation=f"no JSON: {error}")
     wrong = list(_faults(value, schema, "answer"))
     return Outcome(float(not wrong), explanation="; ".join(wrong[:5]) or None)
@@ -68,7 +68,7 @@ def vocabulary_conformance(answer: str, schema: Schema) -> Outcome:
     """Share of the values at places with an `enum` that are of its words; no_claims where the answer has no such value."""
     try:
         value = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return not_applicable("no_claims")
     found = list(_words(value, schema))
     if not found:

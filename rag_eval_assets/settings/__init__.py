@@ -251,7 +251,7 @@ def _answer_schema(path: Path) -> dict[str, Any] | str:
         schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         return f"{path}: {error.strerror}; name a file with a JSON Schema"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"{path}: no JSON: {error}"
     return next((f"{path}: {problem}" for problem in schema_problems(schema)), None) or schema
 

@@ -194,3 +194,9 @@ def test_one_pair_may_stand_in_several_relations_and_a_prediction_is_no_second_v
         ("leads", None, "x.jsonl"),
         ("owns", "tool", "predictions/tool.jsonl"),
     ]
+
+
+def test_a_label_nested_without_a_bottom_is_an_error_of_its_line(tmp_path: Path) -> None:
+    put(tmp_path, "more.jsonl", '{"kind": ' + "[" * 100_000 + "\n")
+    with pytest.raises(LabelError, match=r"more\.jsonl:1: is nested too deeply"):
+        read_labels(tmp_path, DOCUMENTS)

@@ -149,6 +149,68 @@ def test_links_out_of_the_corpus_to_nothing_or_to_folders_are_errors(corpus: Pat
     assert "outside the corpus" in lines[2]
 
 
+@pytest.mark.timeout(60)
+def test_sidecars_and_imports_that_lead_out_of_the_corpus_or_are_no_files_are_not_opened(corpus: Path, tmp_path: Path) -> None:
+    secret = put(tmp_path, "secret.yaml", "sesame: open")
+    for name in ("a.txt", "b.txt", "c.txt", "sub/d.txt", "e.txt"):
+        put(corpus, name)
+    (corpus / "a.txt.meta.yaml").symlink_to(secret)
+    os.mkfifo(corpus / "b.txt.meta.yaml")
+    os.mkfifo(corpus / "c.txt.pages.pymupdf.txt")
+    (corpus / "sub" / "folder.meta.yaml").symlink_to(secret)
+    (corpus / "e.txt.meta.yaml").mkdir()
+    lines = errors(corpus)
+    assert [line.split(": ")[0] for line in lines] == [
+        "corpus/a.txt.meta.yaml", "corpus/b.txt.meta.yaml", "corpus/e.txt.meta.yaml", "corpus/c.txt.pages.pymupdf.txt",
+        "corpus/sub/folder.meta.yaml",
+    ]  # fmt: skip
+    assert ["outside the corpus" in line for line in lines] == [True, False, False, False, True]
+    assert not any("sesame" in line for line in lines)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("bomb", "told"),
+    [
+        ("a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*{'a' if n == 0 else f'b{n - 1}'}, *a]\n" for n in range(90)), "unknown field 'b89'"),
+        ("title: &a [*a]\n", "field 'title': must be a single"),
+        ("title: " + "[" * 100_000, "nesting"),
+        ("fields: {deep: " + "{a: " * 100_000, "nesting"),
+        ("? [&a [x, x], &b [*a, *a], &c [*b, *b]]\n: 1\n", "stands for a field's name"),
+        ("fields: &a {<<: *a}\n", "holds a list or mapping"),
+    ],
+)
+def test_a_sidecar_of_aliases_or_without_a_bottom_is_one_error(corpus: Path, bomb: str, told: str) -> None:
+    put(corpus, "a.txt")
+    put(corpus, "a.txt.meta.yaml", bomb)
+    assert told in errors(corpus)[-1]
+
+
+@pytest.mark.parametrize(
+    "doc_id",
+    [
+        "../up", "a/../../b", "/etc/passwd", "a\\b", "C:\\a", "a//b", "./a", "a/.", "..", ".", "nul\0byte", "a\u202eb", "x" * 1025,
+        "é" * 513,
+    ],
+)  # fmt: skip
+def test_an_id_that_climbs_hides_or_does_not_end_is_refused(corpus: Path, doc_id: str) -> None:
+    put(corpus, "a.txt")
+    put(corpus, "a.txt.meta.yaml", f"id: {json.dumps(doc_id)}\n")
+    (line,) = errors(corpus)
+    assert line.startswith("corpus/a.txt.meta.yaml:1")
+
+
+def test_names_that_other_systems_reserve_and_look_alikes_are_ids_and_never_paths(corpus: Path) -> None:
+    """No table is a file named after an id, so that CON or a full-width dot may be one. Composed and decomposed forms alone are one id."""
+    names = ["CON", "nul.txt", "a.txt.", "COM1.md", "\uff0e\uff0e\uff0fetc", "аpple.txt", "apple.txt", "ﬁle.txt", "file.txt"]
+    for name in names:
+        put(corpus, name)
+    assert sorted(row["doc_id"] for row in scan(corpus)) == sorted(names)
+    (corpus / "cafe\u0301.txt").write_text("one")
+    (corpus / "caf\u00e9.txt").write_text("two")
+    assert "already that of" in "".join(errors(corpus))
+
+
 def test_names_that_cannot_be_ids_are_errors_and_no_crash(corpus: Path) -> None:
     put(corpus, "line\nbreak.txt")
     put(corpus, "gpj\u202etxt.exe")

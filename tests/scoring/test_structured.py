@@ -74,3 +74,9 @@ def test_answers_are_measured_by_a_schema_only_where_there_is_one() -> None:
     assert found(json.dumps(GOOD), SCHEMA)["schema_conformance"] == (1, None)
     assert "schema_conformance" not in found(json.dumps(GOOD), None)
     assert found("", SCHEMA, refused=True)["vocabulary_conformance"] == (None, "refused")
+
+
+def test_an_answer_nested_without_a_bottom_is_no_json_and_ends_nothing() -> None:
+    for bomb in ("[" * 100_000, '{"a":' * 100_000):
+        assert schema_conformance(bomb, SCHEMA).value == 0
+        assert vocabulary_conformance(bomb, SCHEMA).reason == "no_claims"
