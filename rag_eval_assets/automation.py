@@ -10,6 +10,7 @@ import dagster as dg
 
 from rag_eval_assets.checks import check_name
 from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.progress import Paced
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import digest
 from rag_eval_assets.tables import TABLES
@@ -31,11 +32,19 @@ JOBS = {
 def sync_everything(context: dg.OpExecutionContext) -> None:
     """Run the sync in this process; its runs carry the tick. Fails when a partition failed, not when a gate did."""
     from rag_eval_assets.report.export import export_report
-    from rag_eval_assets.storage.sync import sync
+    from rag_eval_assets.storage.sync import Listener, sync
+
+    class Logged(Listener):
+        def __init__(self) -> None:
+            self.paced = Paced(context.log.info)
+
+        def progress(self, node: AssetPartition, done: int, total: int) -> None:
+            self.paced(node, done, total)
 
     folder = Folder.from_environment()
     tick = context.run.tags.get(SCHEDULED_TAG) or context.run.tags.get(TICK_TAG) or context.run_id
-    report = sync(folder, wait=True, instance=context.instance, tags={TICK_TAG: tick})  # a person's sync must not cost the night
+    # A person's sync must not cost the night.
+    report = sync(folder, wait=True, instance=context.instance, tags={TICK_TAG: tick}, listener=Logged())
     context.log.info(f"{len(report.materialized)} asset partitions materialized in {len(report.runs)} runs")
     if report.failed:
         raise dg.Failure("\n".join(f"{node}: {error}" for node, error in sorted(report.failed.items())), allow_retries=False)

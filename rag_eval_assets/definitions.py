@@ -6,7 +6,6 @@ What belongs here: the translation, once for all assets. What does not: bodies (
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from rag_eval_assets.automation import jobs, nightly_schedule, reconcile_sensor
 from rag_eval_assets.checks import check_name, file_checks, gate_evaluations
 from rag_eval_assets.graph import OWNER, AssetPartition, Graph, TableAsset
+from rag_eval_assets.progress import Paced
 from rag_eval_assets.report import canvas
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.catalogue import Catalogue
@@ -29,7 +29,6 @@ PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 48  # the UI's cells are narrow: longer texts push the next row off the page
 HASH_CHARACTERS = 12
 PICTURE_BYTES = 100_000
-LOG_SECONDS = 10
 OWN_COLUMNS = frozenset({"status", "reason", "detail", "seconds", "work_key", "value", "threshold", "permutations", "label"})
 """Columns that every table fills for itself: the same name upstream is no source of them."""
 
@@ -117,19 +116,6 @@ def _typed_failures() -> tuple[type[Exception], ...]:
     return (ContractError, TornFileError, CorpusError, DamagedReplyError, GoldenError, LabelError, SettingsError)
 
 
-def _logged(log: Any, node: AssetPartition) -> Progress:
-    """Progress into the run's log, at most every LOG_SECONDS."""
-    last = time.monotonic()
-
-    def tell(_: AssetPartition, done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LOG_SECONDS:
-            last = time.monotonic()
-            log.info(f"{node}: {done} of {total}")
-
-    return tell
-
-
 def _partitions(graph: Graph) -> dict[str | None, dg.StaticPartitionsDefinition | None]:
     return {None: None, **{family: dg.StaticPartitionsDefinition(list(keys)) for family, keys in graph.families.items()}}
 
@@ -158,7 +144,7 @@ def to_dagster(
 
     def compute(context, **inputs):  # type: ignore[no-untyped-def]  # Dagster reads these annotations and wants none or real ones
         node = AssetPartition(asset.name, context.partition_key if context.has_partition_key and contract.family else None)
-        tell = on_progress or _logged(context.log, node)
+        tell = on_progress or Paced(context.log.info)
         try:
             finished = produce(graph, catalogue, node, inputs, lambda done, total: tell(node, done, total))
         except _typed_failures() as error:

@@ -20,7 +20,7 @@ import pytest
 
 from ingestion.sources import CorpusError, scan
 from rag_eval_assets.golden import GoldenError, read_golden
-from rag_eval_assets.resources.responses import DamagedReplyError, Reply, ResponseStore
+from rag_eval_assets.resources.responses import DamagedReplyError, Reply, ResponseStore, beginning, keeping
 from rag_eval_assets.settings import read_settings
 from rag_eval_assets.storage.parquet import FOOTER_KEY, Footer, TornFileError, read_footer
 from rag_eval_assets.strict import SettingsError
@@ -108,8 +108,8 @@ def reply_of(path: Path, draw: random.Random) -> None:
     """Keep a reply, damage it in the file, and read it."""
     store = ResponseStore(path)
     key = f"{draw.random()}"
-    call = store.begin(key, "http://endpoint", "m")
-    store.keep(call, key, Reply("yes", "stop", "m", 10, 2, 0.1, None, 0.5, 1, "2025-01-02"))
+    call = store.write(beginning(key, "http://endpoint", "m"))
+    store.write(keeping(call, key, Reply("yes", "stop", "m", 10, 2, 0.1, None, 0.5, 1, "2025-01-02")))
     with sqlite3.connect(path) as connection:
         ((text,),) = connection.execute("SELECT reply FROM replies WHERE key = ?", [key]).fetchall()
         connection.execute("UPDATE replies SET reply = ? WHERE key = ?", [damaged(text.encode(), draw).decode("utf-8", "replace"), key])

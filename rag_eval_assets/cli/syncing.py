@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,22 +24,22 @@ from rag_eval_assets.settings import Folder
 def _listener() -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+    from rag_eval_assets.progress import Paced
     from rag_eval_assets.storage.sync import Listener, RunReport
 
     class Drawn(Listener):
-        """One line a run, and a bar while a body reports progress (a line every ten seconds where there is no terminal)."""
+        """One line a run, and a bar while a body reports progress (without a terminal, lines with the time left)."""
 
         def __init__(self) -> None:
             self.bar: Progress | None = None
             self.task: Any = None
             self.node: Any = None
-            self.last = time.monotonic()
+            self.paced = Paced(lambda line: err.print(f"          {escape(line)}"))
 
         def repaired(self, message: str) -> None:
             err.print(f"repaired  {escape(message)}")
 
         def run_started(self, group: Any, statuses: Mapping[Any, Any]) -> None:
-            self.last = time.monotonic()
             names = ", ".join(node.asset for node in group.nodes)
             err.print(f"run       {escape(f'[{group.partition}] ' if group.partition else '')}{escape(names)}")
             for node in group.nodes:
@@ -49,9 +48,7 @@ def _listener() -> Any:
 
         def progress(self, node: Any, done: int, total: int) -> None:
             if not err.is_terminal:
-                if time.monotonic() - self.last >= 10:
-                    self.last = time.monotonic()
-                    err.print(f"          {escape(str(node))}: {done} of {total}")
+                self.paced(node, done, total)
                 return
             if self.bar is None:
                 self.bar = Progress(

@@ -6,17 +6,25 @@ limits (`language_models`). The key stands in one header of the client and is st
 
 from __future__ import annotations
 
+import asyncio
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from rag_eval_assets.resources.responses import Reply
 
+if TYPE_CHECKING:
+    import httpx
+
 MESSAGE_CHARACTERS = 300
 STRUCK = "[key]"
+END_SECONDS = 0.1
+"""How long an endpoint may take to end a stream whose last event it sent."""
 
 
 class CallError(Exception):
@@ -34,20 +42,39 @@ class Endpoint:
     """A client of one base URL, such as https://host/v1; an asynchronous context manager."""
 
     def __init__(self, base_url: str, secret: str | None) -> None:
-        import httpx
-
         self._secret = secret
         self._url = f"{base_url.rstrip('/')}/chat/completions"
-        # The caller's deadline bounds the whole call. No redirect is followed: the key would go with it.
-        self._client = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {secret}"} if secret else {}, timeout=None, limits=httpx.Limits(max_connections=None)
-        )
+        self._idle: list[httpx.AsyncClient] = []
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Endpoint:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
+        for client in self._idle:
+            self._close(client)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        import httpx
+
+        return httpx.create_ssl_context()
+
+    def _client(self) -> httpx.AsyncClient:
+        """A client that no other call uses, of one connection: httpx's pool looks through all that it holds at every call."""
+        import httpx
+
+        if self._idle:
+            return self._idle.pop()
+        # The caller's deadline bounds the whole call. No redirect is followed: the key would go with it.
+        headers = {"Authorization": f"Bearer {self._secret}"} if self._secret else {}
+        return httpx.AsyncClient(headers=headers, timeout=None, limits=httpx.Limits(max_connections=1), verify=self._context)
+
+    def _close(self, client: httpx.AsyncClient) -> None:
+        task = asyncio.ensure_future(client.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def chat(
         self,
@@ -66,18 +93,28 @@ class Endpoint:
             body["response_format"] = {"type": "json_schema", "json_schema": named}
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        started = time.perf_counter()
+        started, client, to_the_end = time.perf_counter(), self._client(), False
         try:
-            async with self._client.stream("POST", self._url, json=body) as response:
+            async with client.stream("POST", self._url, json=body) as response:
+                if response.headers.get("content-type", "").startswith("text/event-stream") and response.status_code == 200:
+                    lines = response.aiter_lines()
+                    reply = await self._streamed(lines, started)
+                    to_the_end = await _ends(lines)
+                    return reply
+                raw, to_the_end = await response.aread(), True
                 if response.status_code != 200:
-                    raise self._refusal(response.status_code, response.headers.get("retry-after"), await response.aread())
-                if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    return await self._streamed(response.aiter_lines(), started)
-                return self._whole(await response.aread(), started)
+                    raise self._refusal(response.status_code, response.headers.get("retry-after"), raw)
+                return self._whole(raw, started)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
             raise CallError("endpoint_failed", self._told(error), again=True, sent=False) from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise CallError("endpoint_failed", self._told(error), again=True, sent=True) from None
+        finally:
+            # A call that was cancelled while its connection was being put back leaves a client that waits for it for ever.
+            if to_the_end:
+                self._idle.append(client)
+            else:
+                self._close(client)
 
     async def _streamed(self, lines: AsyncIterator[str], started: float) -> Reply:
         text: list[str] = []
@@ -149,6 +186,22 @@ class Endpoint:
 
     def _struck(self, text: str) -> str:
         return text.replace(self._secret, STRUCK) if self._secret else text
+
+
+async def _ends(lines: AsyncIterator[str]) -> bool:
+    """Whether a stream ends soon after its last event: a connection that is read to its end serves the next call."""
+
+    async def read() -> None:
+        async for _ in lines:
+            pass
+
+    rest = asyncio.ensure_future(read())
+    try:
+        await asyncio.wait({rest}, timeout=END_SECONDS)
+        return rest.done() and rest.exception() is None
+    finally:
+        if rest.cancel():
+            await asyncio.wait({rest})
 
 
 def _object(data: str | bytes) -> dict[str, Any] | None:

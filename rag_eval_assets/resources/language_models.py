@@ -20,7 +20,17 @@ from pydantic import BaseModel, ValidationError
 
 from rag_eval_assets.resources import chat_protocol
 from rag_eval_assets.resources.chat_protocol import CallError
-from rag_eval_assets.resources.responses import NO_REPLY, REFUSED, Reply, ResponseStore, response_key
+from rag_eval_assets.resources.responses import (
+    NO_REPLY,
+    REFUSED,
+    Journal,
+    Reply,
+    ResponseStore,
+    beginning,
+    keeping,
+    response_key,
+    settling,
+)
 
 TOKENS_PER_MESSAGE = 16
 """Tokens that a chat template adds to a message, at most; a text itself has no more tokens than UTF-8 bytes."""
@@ -149,6 +159,7 @@ class LanguageModel:
 
             for key, request in wanted.items():
                 group.create_task(one(key, request))
+                await asyncio.sleep(0)  # calls go out while the rest is still being lined up
         return found
 
     @asynccontextmanager
@@ -157,9 +168,9 @@ class LanguageModel:
         equal requests are sent once, and the model's limits hold over the whole session."""
         chosen = self.model
         secret = os.environ.get(chosen.key_variable) if chosen.key_variable else None
-        gate, purse = asyncio.Semaphore(chosen.concurrency), _Purse(chosen.spend_limit)
-        in_turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        purse, in_turn = _Purse(chosen.spend_limit), defaultdict[str, asyncio.Lock](asyncio.Lock)
         async with chat_protocol.Endpoint(chosen.base_url, secret) as endpoint:
+            caller = _Caller(endpoint, asyncio.Semaphore(chosen.concurrency), purse, Journal(self.store))
 
             async def ask(request: Request[Any]) -> Completion[Any]:
                 key = self.key(request)
@@ -171,8 +182,7 @@ class LanguageModel:
                     if chosen.key_variable and not secret:
                         found = Completion[Any](None, "no_key", f"the environment variable {chosen.key_variable} is not set")
                     else:
-                        async with gate:
-                            found = await self._ask(endpoint, purse, key, request)
+                        found = await self._ask(caller, key, request)
                 self.counts["failed"] += found.reason is not None
                 return found
 
@@ -180,41 +190,51 @@ class LanguageModel:
                 yield ask
             finally:
                 self.spent += purse.spent
+                caller.journal.close()
 
-    async def _ask(self, endpoint: chat_protocol.Endpoint, purse: _Purse, key: str, request: Request[Value]) -> Completion[Value]:
-        chosen = self.model
+    async def _ask(self, caller: _Caller, key: str, request: Request[Value]) -> Completion[Value]:
+        chosen, purse, journal = self.model, caller.purse, caller.journal
         most = self._most(request)
         # Not `hash`: it differs from process to process.
         draw = random.Random(f"{chosen.seed}:{key}")
         for attempt in range(1, chosen.attempts + 1):
-            if not await purse.reserve(most):
-                return Completion(
-                    None, "spend_limit", f"spend_limit {chosen.spend_limit:g} leaves no room for a call of at most {most:.6g}"
-                )
-            call = self.store.begin(key, chosen.base_url, chosen.model)
-            self.counts["asked" if attempt == 1 else "retried"] += 1
-            try:
-                async with asyncio.timeout(chosen.deadline_seconds):
-                    received = await endpoint.chat(chosen.model, request.messages, chosen.sampling, request.json_schema, chosen.stream)
-            except TimeoutError:
-                self.store.settle(call, NO_REPLY)
-                await purse.settle(most, most)
-                return Completion(None, "timeout", f"no whole reply in {chosen.deadline_seconds:g} s, attempt {attempt}")
-            except CallError as error:
-                self.store.settle(call, NO_REPLY if error.sent else REFUSED)
-                await purse.settle(most, most if error.sent else 0.0)
-                if not error.again or attempt == chosen.attempts:
-                    return Completion(None, error.reason, f"{error}; attempt {attempt} of {chosen.attempts}")
-                await asyncio.sleep(self._wait(draw, attempt, error.retry_after))
-            except asyncio.CancelledError:
-                self.store.settle(call, NO_REPLY)
-                raise
-            else:
-                cost = self.cost(received)
-                reply = self.store.keep(call, key, replace(received, cost=cost, attempts=attempt), chosen.refresh)
-                await purse.settle(most, most if cost is None else cost)
-                return self._read(request, reply)
+            # Between attempts the place at the endpoint is another request's. A call's end is handed over before its place is, so that
+            # the store never holds more open calls than there are places.
+            async with caller.gate:
+                if not await purse.reserve(most):
+                    told = f"spend_limit {chosen.spend_limit:g} leaves no room for a call of at most {most:.6g}"
+                    return Completion(None, "spend_limit", told)
+                call = await journal.post(beginning(key, chosen.base_url, chosen.model))
+                self.counts["asked" if attempt == 1 else "retried"] += 1
+                received = await self._received(caller, call, request)
+                if isinstance(received, Reply):
+                    cost = self.cost(received)
+                    kept = journal.post(keeping(call, key, replace(received, cost=cost, attempts=attempt), chosen.refresh))
+                else:
+                    cost = None if received.sent else 0.0
+                    settled = journal.post(settling(call, NO_REPLY if received.sent else REFUSED))
+            await purse.settle(most, most if cost is None else cost)
+            if isinstance(received, Reply):
+                return self._read(request, await kept)
+            await settled
+            if not received.again or attempt == chosen.attempts:
+                return Completion(None, received.reason, f"{received}; attempt {attempt} of {chosen.attempts}")
+            await asyncio.sleep(self._wait(draw, attempt, received.retry_after))
         raise AssertionError("the last attempt returns")
+
+    async def _received(self, caller: _Caller, call: int, request: Request[Any]) -> Reply | CallError:
+        """The reply of a call that was begun, or why there is none."""
+        chosen = self.model
+        try:
+            async with asyncio.timeout(chosen.deadline_seconds):
+                return await caller.endpoint.chat(chosen.model, request.messages, chosen.sampling, request.json_schema, chosen.stream)
+        except TimeoutError:
+            return CallError("timeout", f"no whole reply in {chosen.deadline_seconds:g} s", again=False, sent=True)
+        except CallError as error:
+            return error
+        except asyncio.CancelledError:
+            caller.journal.post(settling(call, NO_REPLY))
+            raise
 
     def _wait(self, draw: random.Random, attempt: int, retry_after: float | None) -> float:
         """Seconds before the next attempt: what the endpoint asked for, or doubling from the first wait, each drawn from its upper half."""
@@ -246,6 +266,16 @@ class LanguageModel:
         except ValidationError as error:
             told = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors(include_url=False)[:5])
             return Completion(reply, "unparsable_reply", told)
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """What the calls of one session share. `gate` has a place for each call that may be in flight."""
+
+    endpoint: chat_protocol.Endpoint
+    gate: asyncio.Semaphore
+    purse: _Purse
+    journal: Journal
 
 
 class _Purse:

@@ -6,14 +6,19 @@ and what a reply means. Unlike a cache it holds what cost money: a damaged file 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import json
 import os
+import queue
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -26,6 +31,10 @@ IN_FLIGHT = "in_flight"
 REPLIED = "replied"
 NO_REPLY = "no_reply"  # sent, and nothing whole came back: a deadline, a connection that broke
 REFUSED = "refused"  # the endpoint said no, which nobody charges for
+
+Found = TypeVar("Found")
+Work = Callable[[sqlite3.Connection], Found]
+"""Part of a transaction, for `ResponseStore.write` or a `Journal`."""
 
 
 class DamagedReplyError(RuntimeError):
@@ -131,30 +140,6 @@ class ResponseStore(SqliteFile):
                 "restore the file from a copy, or delete that row of the table replies: the model is then asked, and paid, again"
             ) from None
 
-    def begin(self, key: str, endpoint: str, model: str) -> int:
-        """Record that a call is about to be sent; its number."""
-        values = (key, endpoint, model, _owner(), _now(), IN_FLIGHT)
-        insert = "INSERT INTO calls (key, endpoint, model, owner, sent_at, outcome) VALUES (?, ?, ?, ?, ?, ?)"
-        return self._write(lambda connection: int(connection.execute(insert, values).lastrowid or 0))
-
-    def settle(self, call: int, outcome: str) -> None:
-        """Record how a call ended that brought no reply."""
-        self._write(lambda connection: connection.execute("UPDATE calls SET outcome = ? WHERE id = ?", (outcome, call)))
-
-    def keep(self, call: int, key: str, reply: Reply, refresh: str = "") -> Reply:
-        """Keep a reply under the key's next generation, together with its call's end; the reply with its generation."""
-        content = {name: value for name, value in asdict(reply).items() if name != "generation"}
-
-        def write(connection: sqlite3.Connection) -> int:
-            latest = connection.execute("SELECT max(generation) FROM replies WHERE key = ?", (key,)).fetchone()[0]
-            generation = 0 if latest is None else latest + 1
-            text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-            connection.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", (key, generation, refresh, text))
-            connection.execute("UPDATE calls SET outcome = ? WHERE id = ?", (REPLIED, call))
-            return generation
-
-        return Reply(**content, generation=self._write(write))
-
     def possibly_paid(self) -> list[Call]:
         """Calls that were sent and brought no reply, oldest first: broken off, or in flight when their process was killed."""
         asked = "SELECT key, endpoint, model, sent_at, outcome, owner FROM calls WHERE outcome IN (?, ?) ORDER BY id"
@@ -180,15 +165,98 @@ class ResponseStore(SqliteFile):
                 os.replace(f"{self.path}{suffix}", f"{self.path}.damaged-{stamp}{suffix}")
 
 
+def beginning(key: str, endpoint: str, model: str) -> Work[int]:
+    """What records that a call is about to be sent; it gives the call's number."""
+    values = (key, endpoint, model, _owner(os.getpid()), _now(), IN_FLIGHT)
+    insert = "INSERT INTO calls (key, endpoint, model, owner, sent_at, outcome) VALUES (?, ?, ?, ?, ?, ?)"
+    return lambda connection: int(connection.execute(insert, values).lastrowid or 0)
+
+
+def settling(call: int, outcome: str) -> Work[None]:
+    """What records how a call ended that brought no reply."""
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute("UPDATE calls SET outcome = ? WHERE id = ?", (outcome, call))
+
+    return work
+
+
+def keeping(call: int, key: str, reply: Reply, refresh: str = "") -> Work[Reply]:
+    """What keeps a reply under the key's next generation, together with its call's end; it gives the reply with its generation."""
+    content = {name: value for name, value in vars(reply).items() if name != "generation"}
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    def work(connection: sqlite3.Connection) -> Reply:
+        latest = connection.execute("SELECT max(generation) FROM replies WHERE key = ?", (key,)).fetchone()[0]
+        generation = 0 if latest is None else latest + 1
+        connection.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", (key, generation, refresh, text))
+        settling(call, REPLIED)(connection)
+        return replace(reply, generation=generation)
+
+    return work
+
+
+class Journal:
+    """Writes of many calls at once, from one thread: those that wait together reach the disk in one commit.
+
+    A commit waits for the disk, and calls that waited for one each would keep the endpoint idle. It belongs to the running event loop;
+    what was handed over before `close` is written, whatever became of who waits for it.
+    """
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._waiting: queue.SimpleQueue[tuple[Work[Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def post(self, work: Work[Found]) -> Awaitable[Found]:
+        """Hand over `work`; awaiting gives what it gives once that is on the disk, or raises what the commit raised."""
+        done: asyncio.Future[Found] = self._loop.create_future()
+        self._waiting.put((work, done))
+        return asyncio.shield(done)
+
+    def close(self) -> None:
+        """Wait until everything is written."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            together = [self._waiting.get()]
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    together.append(self._waiting.get_nowait())
+            handed = [one for one in together if one is not None]
+            going = len(handed) == len(together)
+            found: list[Any] | Exception
+            try:
+                found = self._store.write(lambda connection, handed=handed: [work(connection) for work, _ in handed])
+            except Exception as error:  # noqa: BLE001  all of them failed, and each is told
+                found = error
+            self._loop.call_soon_threadsafe(_tell, [done for _, done in handed], found)
+        self._store.close()
+
+
+def _tell(done: Sequence[asyncio.Future[Any]], found: list[Any] | Exception) -> None:
+    for number, one in enumerate(done):
+        if isinstance(found, Exception):
+            one.set_exception(found)
+        else:
+            one.set_result(found[number])
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _owner() -> str:
-    """This process, told apart from a later one of the same number by when it began."""
+@cache
+def _owner(pid: int) -> str:
+    """A process, told apart from a later one of the same number by when it began."""
     import psutil
 
-    return f"{os.getpid()}@{psutil.Process().create_time():.2f}"
+    return f"{pid}@{psutil.Process(pid).create_time():.2f}"
 
 
 def _alive(owner: str) -> bool:

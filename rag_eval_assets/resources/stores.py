@@ -42,7 +42,7 @@ class SqliteFile:
     def __reduce__(self) -> tuple[type[SqliteFile], tuple[str]]:
         return type(self), (str(self.path),)
 
-    def _write(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
+    def write(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
         """`work` in one transaction: after the call all of it survives a kill, before it nothing."""
 
         def write(connection: sqlite3.Connection) -> Found:
@@ -130,7 +130,7 @@ class SqliteStore(SqliteFile):
     def put_many(self, items: Mapping[str, bytes]) -> None:
         """Keep all items in one transaction: after the call all of them survive a kill, before it none."""
         if items:
-            self._write(
+            self.write(
                 lambda connection: connection.executemany("INSERT OR REPLACE INTO blobs (key, value) VALUES (?, ?)", sorted(items.items()))
             )
 

@@ -17,6 +17,7 @@ from tests.benchmarks import (
     embedding_speed,
     icdar_parsers,
     late_sweep,
+    load,
     many_machines,
     metrics_speed,
     minhash_speed,
@@ -38,7 +39,7 @@ def main() -> None:
         "ann_speed": lambda scratch: ann_speed.measure(chosen.vectors),
         "cost_growth": lambda scratch: cost_growth.measure(),
         "bm25_speed": lambda scratch: bm25_speed.measure(chosen.searched),
-        "metrics_speed": lambda scratch: metrics_speed.measure(scratch, chosen.questions),
+        "metrics_speed": lambda scratch: metrics_speed.measure(scratch, chosen.questions or 10_000),
         "embedding_speed": lambda scratch: embedding_speed.measure(chosen.embedded),
         "late_sweep": lambda scratch: late_sweep.measure(scratch, chosen.swept),
         "statistics_speed": lambda scratch: statistics_speed.measure(),
@@ -48,6 +49,7 @@ def main() -> None:
         "s3_no_change": lambda scratch: many_machines.measure_s3(scratch, chosen.chunkings),
         "postgres_backfill": lambda scratch: many_machines.measure_postgres(scratch, chosen.chunkings),
         "dask_workers": lambda scratch: many_machines.measure_dask(scratch),
+        "load": lambda scratch: load.measure(scratch, chosen.questions or 5_000, chosen.systems, chosen.concurrency),
         "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),
     }
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
@@ -66,7 +68,9 @@ def main() -> None:
         help="millions of characters of chunking_speed (10 take a quarter of an hour with every competitor)",
     )
     parser.add_argument("--searched", type=int, default=5_000, help="documents of bm25_speed")
-    parser.add_argument("--questions", type=int, default=10_000, help="questions of metrics_speed")
+    parser.add_argument("--questions", type=int, help="questions of metrics_speed (10,000) and load (5,000)")
+    parser.add_argument("--systems", type=int, default=3, help="systems of load")
+    parser.add_argument("--concurrency", type=int, default=load.CONCURRENCY, help="calls in flight at once of load")
     parser.add_argument("--embedded", type=int, default=200, help="texts of embedding_speed")
     parser.add_argument("--swept", type=int, default=10, help="documents of 2,000 words of late_sweep")
     parser.add_argument("--responses", type=int, default=10_000, help="replies of responses_speed")

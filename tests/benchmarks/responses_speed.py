@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rag_eval_assets.resources.responses import Reply, ResponseStore, response_key
+from rag_eval_assets.resources.responses import Reply, ResponseStore, beginning, keeping, response_key
 
 _ROUNDS = 3
 
@@ -47,7 +47,7 @@ def measure(scratch: Path, rows: int) -> ResponsesSpeed:
     replies = [Reply(f"{number} {text}", "stop", "m", 900, 90, 1.0, 0.2, 0.001, 1, "2026-01-01T00:00:00") for number in range(rows)]
     with file.open("w", encoding="utf-8") as lines:
         for key, reply in zip(keys, replies, strict=True):
-            store.keep(store.begin(key, "http://h/v1", "m"), key, reply)
+            store.write(keeping(store.write(beginning(key, "http://h/v1", "m")), key, reply))
             lines.write(json.dumps({"key": key, **asdict(reply)}) + "\n")
 
     def from_lines() -> dict[str, Reply]:

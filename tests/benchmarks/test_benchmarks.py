@@ -10,6 +10,7 @@ from tests.benchmarks import (
     dedup_memory,
     edit_one_file,
     late_sweep,
+    load,
     many_machines,
     minhash_speed,
     no_change,
@@ -86,3 +87,13 @@ def test_a_sync_with_nothing_stale_is_measured_on_s3_and_beside_it(tmp_path: Pat
 def test_the_same_files_and_texts_go_to_one_worker_and_to_two(tmp_path: Path) -> None:
     result = many_machines.measure_dask(tmp_path, parsed=40, embedded=80, turns=1)  # raises where a file is not parsed
     assert len(result.seconds) == 4
+
+
+def test_a_night_against_an_endpoint_that_faults_accounts_for_every_row_and_reply(tmp_path: Path) -> None:
+    result = load.measure(tmp_path, questions=100, systems=2, concurrency=8, latency=0.05)
+    assert sum(result.rows.values()) == 2 * 100
+    assert result.kept == result.rows["ok"]
+    assert 0 < result.seen["most"] <= 8
+    # 200 questions with one fault in twenty calls: each 429, 500 and cut reply is asked for again, a silent call is not.
+    faults = result.seen["faults"]
+    assert result.seen["calls"] - 200 == sum(faults.values()) - faults["silent"]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from rag_eval_assets.cli import app
 from rag_eval_assets.graph import AssetPartition
 from rag_eval_assets.resources.language_models import ChatModel, LanguageModel, Prices, Request
-from rag_eval_assets.resources.responses import RESPONSES, ResponseStore
+from rag_eval_assets.resources.responses import RESPONSES, ResponseStore, beginning, settling
 from rag_eval_assets.settings import Folder, SettingsError
 from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
 from tests.integration.conftest import CHANGES
@@ -128,7 +128,7 @@ def test_replies_and_what_they_cost_are_listed_with_calls_that_may_have_been_pai
     priced = LanguageModel(ChatModel("recorded", endpoint.url, prices=Prices(1.0, 10.0)), store)
     asked = [Request[Any](({"role": "user", "content": f"Question: {words}"},)) for words in ("the city", "what else")]
     assert [c.reason for c in priced.ask_many(asked)] == [None, None]
-    store.settle(store.begin("k", endpoint.url, "recorded"), "no_reply")
+    store.write(settling(store.write(beginning("k", endpoint.url, "recorded")), "no_reply"))
     found = json.loads(CliRunner().invoke(app, ["--data", str(small.path), "replies", "--json"]).stdout)
     # Two replies of 1,000 tokens at 1 and 100 at 10 a million.
     assert found["totals"] == [

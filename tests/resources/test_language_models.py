@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rag_eval_assets.resources.language_models import ChatModel, Completion, LanguageModel, Prices, Request
 from rag_eval_assets.resources.responses import ResponseStore
 from rag_eval_assets.tables import REASONS
+from tests.benchmarks import load
 from tests.recorded import Play, RecordedEndpoint, in_turn, recorded_endpoint
 
 CANARY = "sk-canary-8c1f0e5d2b"
@@ -207,6 +209,29 @@ def test_no_more_calls_are_in_flight_than_the_limit_allows(tmp_path: Path) -> No
     with recorded_endpoint(in_turn(Play("yes", wait=0.05))) as endpoint:
         model(endpoint, tmp_path, concurrency=3).ask_many([asking(str(n)) for n in range(12)])
         assert 1 < endpoint.most_at_once <= 3
+
+
+def test_who_waits_to_try_again_leaves_the_place_to_others(tmp_path: Path) -> None:
+    with recorded_endpoint(in_turn(Play(status=429, headers={"retry-after": "0.2"}), "yes")) as endpoint:
+        found = model(endpoint, tmp_path, concurrency=1, longest_wait_seconds=5.0).ask_many([asking(text) for text in "abc"])
+        assert [endpoint.text_of(body) for body in endpoint.asked] == ["a", "b", "c", "a"]
+        assert [f.reply.attempts for f in found if f.reply] == [2, 1, 1]
+
+
+def test_a_set_concurrency_is_reached_and_never_passed_over_connections_that_are_used_again(tmp_path: Path) -> None:
+    with load.endpoint_process(latency=0.05) as (url, end):
+        own = LanguageModel(
+            ChatModel("m", url, concurrency=8, first_wait_seconds=0.01, deadline_seconds=1.5), ResponseStore(tmp_path / "r")
+        )
+        found = own.ask_many([Request(({"role": "system", "content": "S."}, {"role": "user", "content": f"\n{n}"})) for n in range(200)])
+        seen = end()
+    # One call in twenty faults, in turn by 429, 500, a cut reply and silence; after a silent call or a cut reply the connection is given up.
+    faults, reasons = seen["faults"], Counter(f.reason for f in found)
+    assert seen["most"] == 8
+    assert reasons["timeout"] >= faults["silent"] > 0
+    assert reasons[None] + reasons["timeout"] == 200
+    assert seen["calls"] == own.counts["asked"] + own.counts["retried"] == 200 + sum(faults.values()) - faults["silent"]
+    assert seen["connections"] <= 8 + faults["cut"] + reasons["timeout"]
 
 
 def test_the_spend_limit_stops_cleanly_and_is_never_passed(tmp_path: Path) -> None:
