@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rag_eval_assets.resources.responses import Reply
@@ -42,8 +40,11 @@ class Endpoint:
     """A client of one base URL, such as https://host/v1; an asynchronous context manager."""
 
     def __init__(self, base_url: str, secret: str | None) -> None:
+        import httpx
+
         self._secret = secret
         self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self._context = httpx.create_ssl_context()  # takes long, so no call's deadline pays for it
         self._idle: list[httpx.AsyncClient] = []
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -54,12 +55,6 @@ class Endpoint:
         for client in self._idle:
             self._close(client)
         await asyncio.gather(*self._closing, return_exceptions=True)
-
-    @cached_property
-    def _context(self) -> ssl.SSLContext:
-        import httpx
-
-        return httpx.create_ssl_context()
 
     def _client(self) -> httpx.AsyncClient:
         """A client that no other call uses, of one connection: httpx's pool looks through all that it holds at every call."""
