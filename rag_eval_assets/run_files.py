@@ -43,25 +43,28 @@ def read_runs(folder: Path, paths: Mapping[str, str], documents: Collection[str]
             problems.append(f"{path}: no such file; retriever {retriever!r} names it in 'path'")
             continue
         read = _json_lines if path.suffix == ".jsonl" else _trec_run
-        for question, hits in sorted(_resolved(read(path, problems), documents, problems).items()):
+        found = read(path, problems)
+        for question, hits in sorted(_resolved(path, found, documents, problems).items()):
             own = {"retriever": retriever, "question_id": question, "file": name}
-            placed = [(rank, *hit) for rank, hit in enumerate(hits, 1)] or [(0, None, None)]
-            rows += [{**own, "rank": rank, "item": item, "score": score} for rank, item, score in placed]
+            placed = [(rank, *hit) for rank, hit in enumerate(hits, 1)] or [(0, found[question][0], None, None)]
+            rows += [{**own, "rank": rank, "line": line, "item": item, "score": score} for rank, line, item, score in placed]
     if problems:
         raise RunFileError("\n".join(problems[:SHOWN_ERRORS]))
     return rows
 
 
-_Placed = tuple[str, str, float | None]
-"""Where a hit stands (file:line), its id as written, its score."""
+_Placed = tuple[int, str, float | None]
+"""The line a hit stands on, its id, its score."""
+_Read = dict[str, tuple[int, list[_Placed]]]
+"""By question the first line that names it, and its hits with ids as written."""
 
 
-def _resolved(runs: Mapping[str, Sequence[_Placed]], documents: Collection[str], problems: list[str]) -> dict[str, list[Hit]]:
-    found: dict[str, list[Hit]] = {}
-    for question, hits in runs.items():
-        own: dict[str, float | None] = {}
-        for place, written, score in hits:
-            item = _item(written, documents)
+def _resolved(path: Path, runs: _Read, documents: Collection[str], problems: list[str]) -> dict[str, list[_Placed]]:
+    found: dict[str, list[_Placed]] = {}
+    for question, (_, hits) in runs.items():
+        own: dict[str, _Placed] = {}
+        for line, written, score in hits:
+            place, item = f"{path}:{line}", _item(written, documents)
             if item is None:
                 problems.append(f"{place}: question {question!r}: {written!r} is of no document in the corpus; add it or remove the line")
             elif item in own:
@@ -69,8 +72,8 @@ def _resolved(runs: Mapping[str, Sequence[_Placed]], documents: Collection[str],
             elif score is not None and not math.isfinite(score):
                 problems.append(f"{place}: question {question!r}: the score of {written!r} is not finite; give a number")
             else:
-                own[item] = score
-        found[question] = list(own.items())
+                own[item] = (line, item, score)
+        found[question] = list(own.values())
     return found
 
 
@@ -85,7 +88,7 @@ def _item(written: str, documents: Collection[str]) -> str | None:
     return None
 
 
-def _lines(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
+def _lines(path: Path, problems: list[str]) -> Iterator[tuple[int, str]]:
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             try:
@@ -94,13 +97,13 @@ def _lines(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
                 problems.append(f"{path}:{number}: not UTF-8: {error.reason}; save the file as UTF-8")
                 continue
             if text.strip():
-                yield f"{path}:{number}", text
+                yield number, text
 
 
-def _trec_run(path: Path, problems: list[str]) -> dict[str, list[_Placed]]:
+def _trec_run(path: Path, problems: list[str]) -> _Read:
     ranked: dict[str, dict[int, _Placed]] = {}
-    for place, line in _lines(path, problems):
-        parts = line.split()
+    for number, line in _lines(path, problems):
+        place, parts = f"{path}:{number}", line.split()
         if len(parts) != 6 or not re.fullmatch(r"\d{1,9}", parts[3]):
             problems.append(f"{place}: not 'question Q0 id rank score tag' with a whole number for rank")
             continue
@@ -114,13 +117,14 @@ def _trec_run(path: Path, problems: list[str]) -> dict[str, list[_Placed]]:
         if rank in own:
             problems.append(f"{place}: question {question!r}: rank {rank} is there twice; the rank rules, so give each hit its own")
             continue
-        own[rank] = (place, parts[2], score)
-    return {question: [own[rank] for rank in sorted(own)] for question, own in ranked.items()}
+        own[rank] = (number, parts[2], score)
+    return {question: (min(own.values())[0], [own[rank] for rank in sorted(own)]) for question, own in ranked.items()}
 
 
-def _json_lines(path: Path, problems: list[str]) -> dict[str, list[_Placed]]:
-    found: dict[str, list[_Placed]] = {}
-    for place, text in _lines(path, problems):
+def _json_lines(path: Path, problems: list[str]) -> _Read:
+    found: _Read = {}
+    for number, text in _lines(path, problems):
+        place = f"{path}:{number}"
         try:
             line = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -134,14 +138,14 @@ def _json_lines(path: Path, problems: list[str]) -> dict[str, list[_Placed]]:
         if question in found:
             problems.append(f"{place}: question {question!r} has a line above; keep one")
             continue
-        found[question] = []
-        for number, hit in enumerate(hits, 1):
+        found[question] = (number, [])
+        for at, hit in enumerate(hits, 1):
             known = isinstance(hit, dict) and set(hit) <= {"id", "score"} and isinstance(hit.get("id"), str)
             score = hit.get("score") if known else None
             if not known or isinstance(score, bool) or not isinstance(score, int | float | None):
-                problems.append(f'{place}: question {question!r}: hit {number} is not {{"id": "...", "score": 1.5}}')
+                problems.append(f'{place}: question {question!r}: hit {at} is not {{"id": "...", "score": 1.5}}')
                 continue
-            found[question].append((place, hit["id"], None if score is None else float(score)))
+            found[question][1].append((number, hit["id"], None if score is None else float(score)))
     return found
 
 

@@ -323,6 +323,7 @@ def _claims(settings: Settings) -> dict[str, Any]:
     "chunk_sweep",
     "embedder_ranking",
     "retriever_comparison",
+    "run_file_findings",
     "filter_quality",
     "filter_decision",
     "ann_recall",

@@ -6,6 +6,7 @@ What belongs here: which (question, retriever) pairs are expected and what a ran
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,12 +30,16 @@ from rag_eval_assets.partitions import parse_chunking
 from rag_eval_assets.report import embedders as embedder_pictures
 from rag_eval_assets.report import pictures
 from rag_eval_assets.retrieval import filters, runs, soft_filter
+from rag_eval_assets.retrieval.corpus import named_units
 from rag_eval_assets.run_files import read_runs
+from rag_eval_assets.run_findings import refuse_errors, told
+from rag_eval_assets.run_findings import run_file_findings as findings_of
 from rag_eval_assets.scoring import embedder_ranking as ranking_of_embedders
 from rag_eval_assets.scoring import filter_decision as decided
 from rag_eval_assets.scoring import filter_quality as quality
 from rag_eval_assets.scoring import ranking, retrievers, sweep
 from rag_eval_assets.settings import Settings
+from rag_eval_assets.tables import SPLITS
 
 
 @table_asset("golden_questions", "golden_evidence", "documents", kinds=["python"], columns={"documents": (*PREDICATES, "status")})
@@ -75,6 +80,40 @@ def imported_runs(step: Step) -> Product:
     return Product(read_runs(step.folder.path, paths, {row["doc_id"] for row in scan_corpus(step)} if paths else set()))
 
 
+def _asked_splits(settings: Settings, chunking: str) -> Sequence[str]:
+    return SPLITS if runs_settings(settings, chunking)["every_split"] else (runs.TUNED_ON,)
+
+
+def _findings(step: Step, hits: pa.Table, questions: pa.Table, chunks: Mapping[str, pa.Table], documents: pa.Table) -> list[dict[str, Any]]:
+    """Findings on the run files whose chunking is in `chunks`."""
+    chosen = {name: r.chunkings[0] for name, r in step.settings.retrievers.items() if r.path is not None and r.chunkings[0] in chunks}
+    splits = dict(zip(*(questions[name].to_pylist() for name in ("question_id", "split")), strict=True))
+    merged = documents.select(["doc_id", "absorbed"]).to_pylist() if chosen else []
+    units = {key: named_units(*(chunks[key][name].to_pylist() for name in ("chunk_id", "doc_id")), merged) for key in chosen.values()}
+    return findings_of(hits.to_pylist(), chosen, splits, partial(_asked_splits, step.settings), units.__getitem__)
+
+
+@table_asset(
+    "imported_runs",
+    "golden_questions",
+    "chunks",
+    "unique_documents",
+    kinds=["python"],
+    columns={
+        "golden_questions": ("question_id", "split"),
+        "chunks": ("chunk_id", "doc_id"),
+        "unique_documents": ("doc_id", "absorbed"),
+    },
+    settings=lambda s, p: {name: [r.chunkings[0], _asked_splits(s, r.chunkings[0])] for name, r in s.retrievers.items() if r.path},
+)
+def run_file_findings(
+    step: Step, imported_runs: pa.Table, golden_questions: pa.Table, chunks: dict[str, pa.Table], unique_documents: pa.Table
+) -> Product:
+    """What run files name that is not there: questions, chunks, documents; and questions that they lack."""
+    rows = _findings(step, imported_runs, golden_questions, chunks, unique_documents)
+    return Product(rows, notes={f"{row['retriever']}_{row['finding']}": told(row) for row in rows})
+
+
 @table_asset(
     "chunks",
     "chunk_embeddings",
@@ -102,8 +141,9 @@ def retrieval_runs(
     imported_runs: pa.Table,
 ) -> Product:
     """What every retriever finds for every question in this chunking; release questions only where a system retrieves from it."""
+    refuse_errors(_findings(step, imported_runs, golden_questions, {step.partition: chunks}, unique_documents))
     chosen = runs_settings(step.settings, step.partition)
-    questions = [q for q in golden_questions.to_pylist() if chosen["every_split"] or q["split"] == runs.TUNED_ON]
+    questions = [q for q in golden_questions.to_pylist() if q["split"] in _asked_splits(step.settings, step.partition)]
     gold = gold_of(chosen["retrievers"], questions, golden_evidence)
     return ranked(step, chosen["retrievers"], questions, chunks, chunk_embeddings, unique_documents, gold, imported_of(imported_runs))
 

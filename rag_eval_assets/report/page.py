@@ -50,6 +50,7 @@ READS: dict[str, tuple[str, ...]] = {
         "against_mean", "difference", "lower", "upper", "unjudged", "against_unjudged", "model_tokens",
         "seconds_p50", "seconds_p95", "decision", "detail",
     ),
+    "run_file_findings": ("retriever", "chunking", "file", "line", "finding", "severity", "count", "total", "share", "detail"),
     "filter_quality": ("measure", "scope", "value", "numerator", "denominator", "lower", "upper", "status", "reason"),
     "filter_decision": (
         "retriever", "against", "metric", "k", "boost", "questions", "gain", "lower", "upper", "recall_loss", "exclusion", "decision",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from rag_eval_assets.report import canvas, formats
 from rag_eval_assets.report.facts import Row
-from rag_eval_assets.report.pieces import Tables, Values, measure_of, parts_of, picture
+from rag_eval_assets.report.pieces import Tables, Values, measure_of, parts_of, picture, rows_of
+from rag_eval_assets.run_findings import told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +51,8 @@ def retriever_gains(decided: list[Decided]) -> bytes:
 
 
 def retrievers(tables: Tables) -> Values:
-    """Each retriever on the deciding measure against each one it is built on, release first; empty where nothing is built on another."""
+    """Each retriever on the deciding measure against each one it is built on, release first; empty where nothing is built on another.
+    `findings` are what run files name that is not there."""
     decided = _decided(tables)
     lines = [
         {
@@ -75,4 +77,8 @@ def retrievers(tables: Tables) -> Values:
         for chunking, r in decided
     ]
     shown = picture(retriever_gains(decided), "Gains of retrievers", "Paired by question; right of the line is a gain.") if lines else None
-    return {"rows": lines, "picture": shown}
+    findings = [
+        {**r, "told": told(r), "share": formats.percent(r["share"]), "look": "bad" if r["severity"] == "error" else "unsure"}
+        for r in rows_of(tables, "run_file_findings")
+    ]
+    return {"rows": lines, "picture": shown, "findings": findings}

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rag_eval_assets import coverage
+from rag_eval_assets import coverage, run_findings
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
@@ -73,7 +73,8 @@ def lineage(folder: Folder, name: str, partition: str | None) -> Iterator[str]:
 
 
 def losses(folder: Folder) -> Iterator[str]:
-    """What the tables of the last sync lack that a person may not expect: files that gave no text, quotations that were not found."""
+    """What the tables of the last sync lack that a person may not expect: files that gave no text, quotations that were not found,
+    what run files name that is not there."""
     catalogue = open_catalogue(folder)
     questions = catalogue.footer(AssetPartition("golden_questions"))
     if questions is not None and questions.rows == 0:
@@ -104,6 +105,7 @@ def losses(folder: Folder) -> Iterator[str]:
     if lost:
         every = "select question_id, doc_id, quotation, found_text from golden_evidence where match = 'none'"
         yield f"{len(lost)} of {len(quoted)} quotations were not found: {'; '.join(lost[:NAMED])}{_rest(lost, every)}"
+    yield from (run_findings.told(row) for row in table("run_file_findings", "file", "line", "retriever", "detail"))
 
 
 def _rest(names: list[str], every: str) -> str:

@@ -38,7 +38,7 @@ class Corpus:
         self._owner = np.array([number[owner] for owner in owners], dtype=np.int64)
         self._open: dict[tuple[str, str | None], npt.NDArray[np.bool_]] = {}
         self._readable: dict[tuple[str, int], bool] = {}
-        self._single: dict[str, int] | None = None
+        self._named: dict[str, int] | None = None
 
     def languages(self) -> list[str]:
         return [self.documents[at]["language"] for at in self._owner]
@@ -69,18 +69,19 @@ class Corpus:
 
     def named(self, item: str) -> int | None:
         """Position of a chunk by its id, or by the id of a document that is one chunk, merged documents included; None for neither."""
-        if item in self.position:
-            return self.position[item]
-        if self._single is None:
-            owned: dict[str, list[int]] = {}
-            for at, doc_id in enumerate(self.table["doc_id"].to_pylist()):
-                owned.setdefault(doc_id, []).append(at)
-            single = {doc_id: found[0] for doc_id, found in owned.items() if len(found) == 1}
-            merged = {
-                other: single[row["doc_id"]] for row in self.documents for other in row.get("absorbed") or () if row["doc_id"] in single
-            }
-            self._single = merged | single
-        return self._single.get(item)
+        if self._named is None:
+            self._named = named_units(self.ids, self.table["doc_id"].to_pylist(), self.documents)
+        return self._named.get(item)
+
+
+def named_units(chunks: Sequence[str], owners: Sequence[str], documents: Sequence[Row]) -> dict[str, int]:
+    """Ids that stand for one chunk with its position: the chunk's own, its document's where that is one chunk, and those merged into it."""
+    owned: dict[str, list[int]] = {}
+    for at, doc_id in enumerate(owners):
+        owned.setdefault(doc_id, []).append(at)
+    single = {doc_id: found[0] for doc_id, found in owned.items() if len(found) == 1}
+    merged = {other: single[row["doc_id"]] for row in documents for other in row.get("absorbed") or () if row["doc_id"] in single}
+    return merged | single | {chunk: at for at, chunk in enumerate(chunks)}
 
 
 def unique(mapping: dict[str, Any], count: int, complaint: str) -> dict[str, Any]:

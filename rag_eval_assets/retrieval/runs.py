@@ -262,10 +262,13 @@ class _Lanes:
         if given is None:
             return NoRanking(MISSING, "missing_run")
         positions: dict[int, float] = {}
+        unknown = [item for item, _ in given if self.corpus.named(item) is None]
+        if unknown:
+            told = f"{unknown[0]!r} is neither a chunk here nor a document that is one chunk; so are {len(unknown)} of {len(given)} hits"
+            return NoRanking(FAILED, "unknown_unit", told)
         for item, score in given:
             at = self.corpus.named(item)
-            if at is None:
-                return NoRanking(FAILED, "unknown_unit", f"{item!r} is neither a chunk here nor a document that is one chunk")
+            assert at is not None
             # Copies that dedup merged stand for one chunk: its first rank counts.
             positions.setdefault(at, math.nan if score is None else score)
         found = np.fromiter(positions, dtype=np.int64, count=len(positions))

@@ -201,6 +201,12 @@ def _retrievers() -> dict[str | None, list[Row]]:
     }  # fmt: skip
 
 
+def _run_file_finding() -> Row:
+    return make_row("run_file_findings", retriever="theirs", chunking="window-256-o0", file="runs/theirs.trec", line=7, finding="unknown_unit",
+                    severity="warning", count=1, total=8, share=0.125, first=["a<b>.md"],
+                    detail="1 of 8 hits stand for no chunk of window-256-o0: 'a<b>.md'")  # fmt: skip
+
+
 def _filter_quality() -> list[Row]:
     plan = [("false_exclusion", "all", 2, 90), ("false_exclusion", "split=release", 1, 60), ("false_exclusion", "document=legal/a<b>.md", 2, 3),
             ("predicate_precision", "all", 37, 40), ("predicate_recall", "all", 37, 41), ("errors_hiding_gold", "all", 2, 7)]  # fmt: skip
@@ -545,7 +551,7 @@ def make_sample() -> Tables:
     }  # fmt: skip
     return {
         "system_specs": specs, "system_summary": _summaries(), "gate_results": {None: _gates()}, "chunk_sweep": {None: _sweep()},
-        "retriever_comparison": _retrievers(), "embedder_ranking": {None: _embedders()}, "filter_quality": {None: _filter_quality()},
+        "retriever_comparison": _retrievers(), "run_file_findings": {None: [_run_file_finding()]}, "embedder_ranking": {None: _embedders()}, "filter_quality": {None: _filter_quality()},
         "replay_experiments": {"baseline": _experiments(), "hybrid-512": []},
         "system_costs": {"baseline": _costs(), "hybrid-512": []},
         "filter_decision": {"structural-256": _filter_decision()}, "ann_recall": _ann(), "parse_quality": _parse_quality(), "comparison": _comparison(), "golden_coverage": {None: _coverage()},

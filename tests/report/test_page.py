@@ -187,6 +187,7 @@ def test_the_page_needs_only_the_columns_it_says_it_reads(undrawn: None, sample:
 def test_the_page_sets_a_retriever_against_each_one_it_is_built_on(html: str) -> None:
     section = html[html.index('<section id="retrievers"') : html.index('<section id="embedders"')]
     rows = re.findall(r"<tr>.*?</tr>", section)[1:]
+    assert "warning 12.5% – runs/theirs.trec:7: retriever 'theirs': 1 of 8 hits stand for no chunk" in " ".join(Markup(html).words.split())
     told = [re.sub(r"<[^>]+>", " ", row) for row in rows]
     assert len(told) == 2  # the row of a retriever by itself decides nothing
     assert "bm25" in told[0]
