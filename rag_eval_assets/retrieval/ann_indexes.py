@@ -221,6 +221,8 @@ def _ivf(vectors: Vectors, nlist: int, probes: Sequence[int], asked: int, seed: 
         notes.append(f"nlist {asked} lowered to {nlist}: training wants {POINTS_PER_LIST} vectors a list")
     elif not 4 * math.sqrt(len(vectors)) - 1 <= nlist <= 16 * math.sqrt(len(vectors)) + 1:
         notes.append(f"nlist {nlist} lies outside 4 to 16 times the square root of {len(vectors)} vectors")
+    if len(vectors) < POINTS_PER_LIST:
+        notes.append(f"its one list is trained on {len(vectors)} vectors of the {POINTS_PER_LIST} that a list wants")
     if coding == "pq":
         notes.append(held)
     for probe in probes:
@@ -261,6 +263,8 @@ def _trained(vectors: Vectors, nlist: int, seed: int, coding: str, m: int) -> tu
         index = faiss.IndexIVFFlat(centres, width, nlist, metric)
     index.cp.seed = seed
     index.cp.spherical = True
+    # Too few for one list is said in the row: faiss would say it on stderr.
+    index.cp.min_points_per_centroid = min(POINTS_PER_LIST, len(vectors))
     with faiss_threads(1):
         index.train(vectors)
         index.add(vectors)

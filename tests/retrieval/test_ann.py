@@ -259,6 +259,17 @@ def test_too_few_vectors_to_train_product_codes_are_a_row_that_says_so() -> None
     assert row["detail"] == "product quantisation trains on 624 vectors at least; 600 are there"
 
 
+@pytest.mark.parametrize("count", [2, 6, 38, 39, 624])
+def test_what_training_lacks_stands_in_the_row_and_faiss_writes_nothing(count: int, capfd: pytest.CaptureFixture[str]) -> None:
+    grid = {"ivf_nlist": (1, 100), "ivf_nprobe": (100,), "sq8": ("ivf",), "pq_m": (8,)}
+    rows = _measure(_unit(1, count), _unit(2, 2), grid=grid, selectivities=(1.0,))
+    assert capfd.readouterr() == ("", "")
+    trained = [row for row in rows if row["index"] in ("ivf", "ivf_sq8")]
+    assert {row["recall_mean"] for row in trained if row["index"] == "ivf"} == {1.0}  # every list is probed
+    told = f"its one list is trained on {count} vectors of the 39 that a list wants"
+    assert {told in row["detail"] for row in trained} == {count < 39}
+
+
 def test_an_effort_that_would_still_pay_and_lists_out_of_range_are_told() -> None:
     grid = {"hnsw_m": (4,), "hnsw_ef_construction": (40,), "hnsw_ef_search": (8, 16), "ivf_nlist": (8,), "ivf_nprobe": (1,)}
     at = {row["setting"]: row["detail"] or "" for row in _measure(_unit(1, 800), _unit(2, 40), grid=grid, selectivities=(1.0,))}
