@@ -315,7 +315,7 @@ def test_verify_names_what_is_torn_foreign_and_missing(synced: Folder) -> None:
     said = rag_eval(synced, "verify", code=1)
     assert "torn: " in said
     assert "chunks/whole.parquet" in said
-    assert "missing: documents has no file. Run 'rag-eval sync'." in said
+    assert "missing: 1 asset partitions have no file: documents. Run 'rag-eval sync'.\n" in said
     assert "foreign: " in said
     assert "notes.txt" in said
 

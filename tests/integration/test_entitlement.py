@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import dagster as dg
 
 from rag_eval_assets.assets._external import permitted
 from rag_eval_assets.checks import file_checks
 from rag_eval_assets.generation.own_systems import ranking_rows
 from rag_eval_assets.generation.protocol import Passage
-from rag_eval_assets.graph import Graph
+from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.retrieval.entitlement import RANKINGS
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import open_catalogue, sync
 from rag_eval_assets.storage.verify import verify_tables
+from rag_eval_assets.storage.versions import data_version
+from rag_eval_assets.tables import TABLES
 
 
 def results(folder: Folder) -> dict[str, dg.AssetCheckResult]:
@@ -39,10 +44,32 @@ def test_rankings_of_before_a_document_was_closed_fail_the_check_until_they_are_
     assert not after["system_retrievals"].passed
     assert after["system_retrievals"].metadata["violations"].value >= 1
     assert any("shipping.md" in str(told.value) for told in after["system_retrievals"].metadata.values())
-    assert {p.kind for p in verify_tables(synced)} >= {"not_permitted"}
+    (problem,) = [p for p in verify_tables(synced) if p.kind == "not_permitted"]
+    assert problem.mend == "Run 'rag-eval sync'."
     assert sync(synced).failed == {}
     assert all(result.passed for result in results(synced).values())
-    assert [p for p in verify_tables(synced) if p.kind == "not_permitted"] == []
+    assert verify_tables(synced) == []
+
+    # The same hit where nothing above has changed: a sync keeps it, and what is told instead does mend it.
+    node, catalogue = AssetPartition("retrieval_runs", "whole"), open_catalogue(synced)
+    table, footer = catalogue.read(node)
+    owners = ["shipping.md" if rank > 0 else None for rank in table["rank"].to_pylist()]
+    changed = table.set_column(table.schema.get_field_index("doc_id"), table.schema.field("doc_id"), [owners])
+    catalogue.write(node, changed, replace(footer, data_version=data_version(changed, TABLES[node.asset])))
+    catalogue.save()
+    problems = {p.kind: p for p in verify_tables(synced)}
+    told = problems["not_permitted"]
+    assert told.count == sum(owner is not None for owner in owners)
+    assert len(told.examples) == 5
+    assert told.what.startswith(f"{told.count} hits are documents that the caller of their question may not read: retrieval_runs[whole] ")
+    assert told.what.count(str(told.count)) == 1
+    assert "delete the file of each, then run 'rag-eval sync'" in told.mend
+    assert problems["unexplained"].mend == "Run 'rag-eval sync'."
+    assert sync(synced).failed == {}
+    assert {p.kind for p in verify_tables(synced)} == {"not_permitted"}
+    Path(synced.tables, "retrieval_runs", "whole.parquet").unlink()
+    assert sync(synced).failed == {}
+    assert verify_tables(synced) == []
 
 
 def test_a_ranking_from_outside_with_a_closed_document_fails_its_question_alone() -> None:

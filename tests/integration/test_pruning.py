@@ -36,6 +36,8 @@ def test_tables_of_a_removed_partition_go_and_every_other_file_stays(synced: Fol
     problems = verify_tables(folder)
     assert {problem.kind for problem in problems} == {"left over"}
     assert all(problem.harmless for problem in problems)
+    assert [problem.mend for problem in problems] == ["Run 'rag-eval prune --delete'."]
+    assert (len(problems[0].examples), problems[0].what.endswith(" and more")) == (5, True)
     told = leftovers(folder)
     assert {left.kind for left in told} == {"table"}
     assert {Path(str(left.path)).stem for left in told} == {"second"}

@@ -6,6 +6,7 @@ The outcome that was found is what is asserted, whichever it is.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,29 @@ def lanes_of(folder: Path, language: str, store: SqliteStore) -> tuple[Lane, Lan
     return made[0], made[1], qrels
 
 
+@dataclass(frozen=True)
+class Fused:
+    """The lanes of one set of questions, and both fusions of them: by rank, and by score with weights of every second question."""
+
+    lanes: dict[str, Lane]
+    rrf: Lane
+    convex: Lane
+    qrels: dict[str, dict[str, int]]
+    asked: list[str]
+    """Questions that the weights were not tuned on."""
+
+
+def fused_on(folder: Path, scratch: Path) -> Fused:
+    sparse, dense, qrels = lanes_of(folder, "en", SqliteStore(os.environ.get(VECTORS) or scratch / "vectors.sqlite"))
+    tuning, asked = sorted(qrels)[::2], sorted(qrels)[1::2]
+    unit_of = {doc: doc for lane in (sparse, dense) for ranking in lane.values() for doc, _ in ranking}
+    pairs = {q: [sparse[q], dense[q]] for q in qrels}
+    weights = tune({q: pairs[q] for q in tuning}, {q: qrels[q] for q in tuning}, unit_of, lanes=2, steps=10, how="min_max", k=10).weights
+    by_rank = {q: rrf([[doc for doc, _ in lane] for lane in own]) for q, own in pairs.items()}
+    by_score = {q: weighted_sum(own, weights, "min_max") for q, own in pairs.items()}
+    return Fused({"bm25": sparse, "dense": dense}, by_rank, by_score, qrels, asked)
+
+
 def measured(rankings: Lane, qrels: dict[str, dict[str, int]], asked: list[str]) -> list[float]:
     """nDCG@10 of each question of `asked`, by trec_eval's code."""
     import pytrec_eval
@@ -56,20 +80,9 @@ def measured(rankings: Lane, qrels: dict[str, dict[str, int]], asked: list[str])
 @pytest.mark.timeout(3600)
 def test_fusion_of_bm25_and_the_default_embedder_on_english_questions(shared: Path, tmp_path: Path) -> None:
     """Weights are tuned on every second question and all rankings compared on the others."""
-    store = SqliteStore(os.environ.get(VECTORS) or tmp_path / "vectors.sqlite")
-    sparse, dense, qrels = lanes_of(shared / "retrieval" / "xquad_en", "en", store)
-    tuning, asked = sorted(qrels)[::2], sorted(qrels)[1::2]
-    unit_of = {doc: doc for lane in (sparse, dense) for ranking in lane.values() for doc, _ in ranking}
-    pairs = {q: [sparse[q], dense[q]] for q in qrels}
-    gold = {q: qrels[q] for q in tuning}
-    weights = tune({q: pairs[q] for q in tuning}, gold, unit_of, lanes=2, steps=10, how="min_max", k=10).weights
-    found = {
-        "bm25": sparse,
-        "dense": dense,
-        "rrf": {q: rrf([[doc for doc, _ in lane] for lane in own]) for q, own in pairs.items()},
-        "convex": {q: weighted_sum(own, weights, "min_max") for q, own in pairs.items()},
-    }
-    values = {name: measured(rankings, qrels, asked) for name, rankings in found.items()}
+    made = fused_on(shared / "retrieval" / "xquad_en", tmp_path)
+    found = {**made.lanes, "rrf": made.rrf, "convex": made.convex}
+    values = {name: measured(rankings, made.qrels, made.asked) for name, rankings in found.items()}
     means = {name: round(sum(own) / len(own), 4) for name, own in values.items()}
     # Both fusions have the higher mean, and that is shown against the dense lane alone: BM25 leaves little to gain here.
     assert max(means["bm25"], means["dense"]) < means["rrf"] < means["convex"], means
@@ -85,22 +98,13 @@ def test_fusion_of_bm25_and_the_default_embedder_on_english_questions(shared: Pa
 @pytest.mark.timeout(3600)
 def test_fusion_on_scifact_beats_the_dense_lane_and_is_not_shown_to_beat_bm25(shared: Path, tmp_path: Path) -> None:
     """All 300 test questions by ranks alone, which tune nothing; by scores, the second half with weights of the first."""
-    store = SqliteStore(os.environ.get(VECTORS) or tmp_path / "vectors.sqlite")
-    sparse, dense, qrels = lanes_of(shared / "retrieval" / "scifact", "en", store)
-    tuning, asked = sorted(qrels)[::2], sorted(qrels)[1::2]
-    unit_of = {doc: doc for lane in (sparse, dense) for ranking in lane.values() for doc, _ in ranking}
-    pairs = {q: [sparse[q], dense[q]] for q in qrels}
-    weights = tune({q: pairs[q] for q in tuning}, {q: qrels[q] for q in tuning}, unit_of, lanes=2, steps=10, how="min_max", k=10).weights
-    fused = {
-        "rrf": ({q: rrf([[doc for doc, _ in lane] for lane in own]) for q, own in pairs.items()}, sorted(qrels)),
-        "convex": ({q: weighted_sum(own, weights, "min_max") for q, own in pairs.items()}, asked),
-    }
-    for name, (ranking, questions) in fused.items():
-        values = measured(ranking, qrels, questions)
-        print(f"\n{name}: nDCG@10 {sum(values) / len(values):.4f} over {len(questions)} questions")
-        for lane, shown in ((dense, True), (sparse, False)):
-            lower, upper = paired_difference(values, measured(lane, qrels, questions))
-            print(f"  minus {'dense' if shown else 'bm25'}: [{lower:.4f}, {upper:.4f}]")
+    made = fused_on(shared / "retrieval" / "scifact", tmp_path)
+    every = sorted(made.qrels)
+    values = {"rrf": measured(made.rrf, made.qrels, every), "convex": measured(made.convex, made.qrels, made.asked)}
+    for name, questions in (("rrf", every), ("convex", made.asked)):
+        print(f"\n{name}: nDCG@10 {sum(values[name]) / len(questions):.4f} over {len(questions)} questions")
+        for lane, shown in (("dense", True), ("bm25", False)):
+            lower, upper = paired_difference(values[name], measured(made.lanes[lane], made.qrels, questions))
+            print(f"  minus {lane}: [{lower:.4f}, {upper:.4f}]")
             assert (lower > 0) == shown
-    rrf_mean = sum(measured(fused["rrf"][0], qrels, sorted(qrels))) / len(qrels)
-    assert rrf_mean == pytest.approx(0.7163, abs=0.003)
+    assert sum(values["rrf"]) / len(every) == pytest.approx(0.7163, abs=0.003)
