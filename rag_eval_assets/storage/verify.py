@@ -19,7 +19,6 @@ from rag_eval_assets.storage.parquet import ContractError, TornFileError
 from rag_eval_assets.storage.staleness import evaluate
 from rag_eval_assets.storage.sync import open_catalogue
 
-
 Kind = Literal["torn", "foreign", "missing", "unexplained", "left over", "not_permitted"]
 NAMED = 5
 """Examples that a problem names before it counts."""
