@@ -24,6 +24,7 @@ from rag_eval_assets.storage.io_manager import ParquetIOManager
 from rag_eval_assets.storage.produce import Finished, produce
 from rag_eval_assets.storage.sync import open_catalogue
 from rag_eval_assets.tables import TABLES
+from rag_eval_assets.unwritable import unwritable
 
 PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 48  # the UI's cells are narrow: longer texts push the next row off the page
@@ -149,6 +150,8 @@ def to_dagster(
             finished = produce(graph, catalogue, node, inputs, lambda done, total: tell(node, done, total))
         except _typed_failures() as error:
             raise dg.Failure(f"{node}: {error}", allow_retries=False) from error
+        except Exception as error:
+            raise unwritable(error, graph.folder.state) or error from error
         return dg.MaterializeResult(
             value=finished,
             data_version=dg.DataVersion(finished.data_version),

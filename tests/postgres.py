@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 PASSWORD = "a p@ss:word of its own"
@@ -52,6 +53,14 @@ class Postgres:
         if not self.durable:
             options += " -c fsync=off -c synchronous_commit=off"
         self.run("pg_ctl", "-D", str(self.data), "-l", str(self.data.parent / "log"), "-o", options, "-w", "-t", "120", "start")
+
+    def kill(self) -> None:
+        """End the server and all its processes without a word."""
+        server = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
+        everything = [server, *server.children(recursive=True)]
+        for process in everything:
+            process.kill()
+        psutil.wait_procs(everything, timeout=60)
 
     def stop(self) -> None:
         self.run("pg_ctl", "-D", str(self.data), "-m", "immediate", "-w", "-t", "120", "stop")

@@ -67,15 +67,16 @@ def typed_errors() -> tuple[type[Exception], ...]:
     from ingestion.sources import CorpusError
     from rag_eval_assets.golden import GoldenError
     from rag_eval_assets.resources.responses import DamagedReplyError
-    from rag_eval_assets.storage.dagster_damage import DamagedDatabaseError
+    from rag_eval_assets.storage.dagster_damage import DamagedDatabaseError, UnreachableDatabaseError
     from rag_eval_assets.storage.owner import ForeignStateError
     from rag_eval_assets.storage.parquet import ContractError, TornFileError
     from rag_eval_assets.storage.sync import LockedError
     from rag_eval_assets.strict import SettingsError
+    from rag_eval_assets.unwritable import UnwritableError
 
     return (
         CorpusError, LabelError, GoldenError, SettingsError, LockedError, ForeignStateError, TornFileError, ContractError,
-        DamagedReplyError, DamagedDatabaseError, OSError, LookupError, duckdb.Error,
+        DamagedReplyError, DamagedDatabaseError, UnreachableDatabaseError, UnwritableError, OSError, LookupError, duckdb.Error,
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
+from rag_eval_assets.unwritable import unwritable
+
 BUSY_SECONDS = 60.0
 KEYS_PER_QUERY = 500  # below SQLite's oldest limit of 999 bound parameters
 Found = TypeVar("Found")
@@ -60,10 +62,15 @@ class SqliteFile:
         return self._whole(write)
 
     def _whole(self, use: Callable[[sqlite3.Connection], Found]) -> Found:
-        """What `use` gives of a whole file: a damaged one is put away, and `use` begins again on an empty one."""
+        """What `use` gives of a whole file: a damaged one is put away, and `use` begins again on an empty one.
+
+        Raises UnwritableError where the file cannot be written.
+        """
         try:
             return use(self._connection())
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, OSError) as error:
+            if (told := unwritable(error, self.path)) is not None:
+                raise told from error
             if not is_damage(error):
                 raise
         self.close()

@@ -1,4 +1,7 @@
-"""Damaged databases of Dagster, told as one error. What does not belong here: reading or mending them (they can be made anew)."""
+"""Databases of Dagster that are damaged or cannot be written, told as one error.
+
+What does not belong here: reading or mending them (they can be made anew).
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,32 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rag_eval_assets.resources.stores import is_damage
+from rag_eval_assets.unwritable import GOES_ON, causes, unwritable
 
 
 class DamagedDatabaseError(RuntimeError):
     """A database of Dagster that cannot be read: names the file and the mend."""
 
 
+class UnreachableDatabaseError(RuntimeError):
+    """The server of Dagster's instance does not answer: says why and the mend."""
+
+
 @contextmanager
 def telling_damage(folder: Path) -> Iterator[None]:
-    """Raise DamagedDatabaseError for whatever is raised within because a database below `folder` is damaged."""
+    """Raise DamagedDatabaseError for whatever is raised within because a database below `folder` is damaged, UnreachableDatabaseError
+    where Postgres is gone, UnwritableError where something cannot be written."""
     try:
         yield
     except Exception as error:
-        if not _tells_of_damage(error):
+        if (told := unwritable(error, folder)) is not None:
+            raise told from error
+        if (gone := next((str(e) for e in causes(error) if _is_gone(e)), None)) is not None:
+            raise UnreachableDatabaseError(
+                f"Dagster's Postgres does not answer ({' '.join(gone.split())}). Start it, or mend DAGSTER_POSTGRES_*, and sync again: "
+                f"{GOES_ON}."
+            ) from error
+        if not any(map(is_damage, causes(error))):
             raise
         damaged = [str(path) for path in sorted(folder.rglob("*.db")) if _is_damaged(path)]
         raise DamagedDatabaseError(
@@ -29,15 +45,9 @@ def telling_damage(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _tells_of_damage(error: BaseException | None) -> bool:
-    """Whether SQLite's code for damage stands anywhere among an error's causes; SQLAlchemy and Dagster wrap it."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if is_damage(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def _is_gone(error: BaseException) -> bool:
+    """Whether the driver says that a server cannot be reached, or went away; it is an optional package."""
+    return type(error).__module__.partition(".")[0] == "psycopg2" and type(error).__name__ in ("OperationalError", "InterfaceError")
 
 
 def _is_damaged(path: Path) -> bool:

@@ -75,8 +75,8 @@ def version_tags(footer: Footer) -> Mapping[str, str]:
 
 
 def unfinished_runs(instance: dg.DagsterInstance, tag: str) -> list[dg.DagsterRun]:
-    """Runs that Dagster holds for unfinished and that carry `tag`."""
-    runs = instance.get_runs(dg.RunsFilter(statuses=IN_PROGRESS_RUN_STATUSES))
+    """Runs that Dagster holds for unfinished and that carry `tag`; one whose process died before its start is among them."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED, *IN_PROGRESS_RUN_STATUSES]))
     return [run for run in runs if tag in run.tags]
 
 

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from upath import UPath
 
+from rag_eval_assets.unwritable import unwritable
+
 Mark = list[Any]
 """Size and mtime of a file, or size and ETag (else time) of an object."""
 
@@ -80,11 +82,18 @@ def write(path: UPath, data: bytes) -> Mark | None:
     """Write beside the place, flush, rename; on an object store one PUT (a multipart upload over 100 MiB, which is whole or absent too).
 
     A killed writer leaves the last version whole; of two writers the last complete one wins. Returns the mark of what was written, not
-    of what stands there since; None where the store does not tell it.
+    of what stands there since; None where the store does not tell it. Raises UnwritableError where a disk is full or read-only.
     """
     if not is_local(path):
         answer = path.fs.pipe_file(path.path, data)
         return [len(data), answer["ETag"]] if isinstance(answer, dict) and "ETag" in answer else None
+    try:
+        return _write_beside(path, data)
+    except OSError as error:
+        raise unwritable(error, str(path), writing=True) or error from error
+
+
+def _write_beside(path: UPath, data: bytes) -> Mark:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:

@@ -16,6 +16,7 @@ from rag_eval_assets.settings import SETTINGS_FILE, STATE_FOLDER, Folder
 from rag_eval_assets.storage import files
 from rag_eval_assets.storage.state import read_json, write_json
 from rag_eval_assets.strict import SettingsError
+from rag_eval_assets.unwritable import UnwritableError
 
 MARKER = "owner.json"
 IDENTITY = "identity.json"
@@ -62,6 +63,8 @@ def take_ownership(root: UPath, folder: Folder) -> None:
         check_owner(root, folder)
         try:
             files.write(marker, facts)
+        except UnwritableError:
+            raise
         except Exception as error:  # whatever a file system or a store's client raises
             raise _unreachable(root, folder, error) from error
     check_owner(root, folder)  # two first syncs of two folders at one time: one of them sees the other's marker

@@ -32,6 +32,7 @@ from rag_eval_assets.storage.staleness import Group, Status, evaluate, plan
 from rag_eval_assets.storage.state import read_json, write_cache, write_json
 from rag_eval_assets.storage.versions import SourceTree
 from rag_eval_assets.tables import TABLES
+from rag_eval_assets.unwritable import UnwritableError
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -123,20 +124,21 @@ def is_alive(identity: str) -> bool:
 
 @contextmanager
 def storage_lock(folder: Folder, wait: bool = False) -> Iterator[None]:
-    """Hold this folder's lock. The operating system drops it with the process, so a killed holder blocks nobody."""
+    """Hold this folder's lock. The operating system drops it with the process, so a killed holder blocks nobody, whatever it left
+    written about itself, and from whichever host."""
     folder.state.mkdir(parents=True, exist_ok=True)
     holder = folder.state / "sync.holder.json"
     lock = FileLock(folder.state / "sync.lock")
     try:
         lock.acquire(timeout=-1 if wait else 0)
     except Timeout:
-        facts = read_json(holder)
+        facts = {"pid": "unknown", "host": "an unknown host", "since": "unknown", **read_json(holder)}
         raise LockedError(
-            f"another sync holds {folder.path}: process {facts.get('process', 'unknown')} since {facts.get('since', 'unknown')}. "
+            f"another sync holds {folder.path}: process {facts['pid']} on {facts['host']} since {facts['since']}. "
             "Wait for it, or pass --wait."
         ) from None
     try:
-        write_json(holder, {"process": process_identity(), "since": time.strftime("%Y-%m-%d %H:%M:%S")})
+        write_json(holder, {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")})
         yield
     finally:
         holder.unlink(missing_ok=True)
@@ -182,7 +184,9 @@ def repair(graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance, ack
 
     mended: list[str] = []
     for run in private.unfinished_runs(instance, PROCESS_TAG):
-        if not is_alive(run.tags[PROCESS_TAG]):
+        identity = run.tags[PROCESS_TAG]
+        # One of this process is over as well: the lock is ours, and a disk that was full kept Dagster from writing its end.
+        if identity == process_identity() or not is_alive(identity):
             private.mark_failed(instance, run, f"process {run.tags[PROCESS_TAG]} is gone; found by sync")
             mended.append(f"run {run.run_id[:8]} was left by a dead process: marked failed, its slots freed")
     left = catalogue.sweep_temporaries()
@@ -268,12 +272,13 @@ def sync(
 
     A failed partition stops only what is below it. A sync with nothing to do starts no run. Raises LockedError, ForeignStateError,
     and the typed errors of settings, corpus, golden set and labels before anything runs; DamagedDatabaseError where Dagster's
-    database cannot be read.
+    database cannot be read; UnreachableDatabaseError where its Postgres is gone; UnwritableError where a disk is full or
+    read-only, at once, for nothing that follows could be kept.
     """
     listener = listener or Listener()
     graph = Graph(folder, source)
     report = SyncReport()
-    with storage_lock(folder, wait):
+    with telling_damage(folder.state / "dagster"), storage_lock(folder, wait):
         catalogue = open_catalogue(folder)
         chosen = selection(graph, select, partition)
         roots = {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()}
@@ -282,25 +287,24 @@ def sync(
             report.planned = [(n, s.reasons) for n, s in statuses.items() if s.state != "fresh" and chosen(n)]
             return report
         take_ownership(catalogue.root, folder)
-        with telling_damage(folder.state / "dagster"):
-            own_instance = instance is None
-            instance = instance or open_instance(folder)
-            try:
-                memory = folder.state / "acknowledged.json"
-                acknowledged: dict[str, Any] = read_json(memory)
-                before = dict(acknowledged)
-                report.repaired = repair(graph, catalogue, instance, acknowledged)
-                for message in report.repaired:
-                    listener.repaired(message)
-                if acknowledged != before:
-                    write_cache(memory, acknowledged)
-                with _rare_collections(), _kept_interrupts() as check:
-                    _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {}, check)
-            finally:
-                catalogue.save()
-                graph.source.remember()
-                if own_instance:
-                    instance.dispose()
+        own_instance = instance is None
+        instance = instance or open_instance(folder)
+        try:
+            memory = folder.state / "acknowledged.json"
+            acknowledged: dict[str, Any] = read_json(memory)
+            before = dict(acknowledged)
+            report.repaired = repair(graph, catalogue, instance, acknowledged)
+            for message in report.repaired:
+                listener.repaired(message)
+            if acknowledged != before:
+                write_cache(memory, acknowledged)
+            with _rare_collections(), _kept_interrupts() as check:
+                _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {}, check)
+        finally:
+            catalogue.save()
+            graph.source.remember()
+            if own_instance:
+                instance.dispose()
     return report
 
 
@@ -407,6 +411,9 @@ def _run(
     )
     if any(e.event_specific_data.error.cls_name == "DagsterExecutionInterruptedError" for e in result.all_events if e.is_step_failure):
         raise KeyboardInterrupt
+    for event in result.all_events:
+        if event.is_step_failure and (told := _unwritable(event.event_specific_data.error)):
+            raise UnwritableError(told)
     errors = {e.step_key: _first_line(e.event_specific_data.error) for e in result.all_events if e.is_step_failure}
     written = {e.asset_key.to_user_string(): _replies(e) for e in result.all_events if e.is_step_materialization and e.asset_key}
     outcomes = []
@@ -427,6 +434,13 @@ def _replies(event: Any) -> dict[str, int]:
     """What a materialization notes of a language model's replies."""
     told = event.step_materialization_data.materialization.metadata
     return {name.removeprefix("replies_"): value.value for name, value in told.items() if name.startswith("replies_")}
+
+
+def _unwritable(error: Any) -> str:
+    """What a serialised error says of a place that cannot be written; empty where it is about something else."""
+    while error is not None and error.cls_name != UnwritableError.__name__:
+        error = error.cause
+    return "" if error is None else str(error.message).partition(": ")[2].strip()
 
 
 def _first_line(error: Any) -> str:

@@ -1,8 +1,8 @@
-"""Kill -9 at random moments during a sync: no torn file, and the next sync ends where an undisturbed one would."""
+"""Kill -9 at random moments and at chosen places of a sync: no torn file, and the next sync ends where an undisturbed one would."""
 
 from __future__ import annotations
 
-import contextlib
+import multiprocessing
 import os
 import random
 import shutil
@@ -10,7 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,44 +55,106 @@ def agree(folder: Folder) -> list[str]:
         instance.dispose()
 
 
+PLACES = ("at any moment", "before a rename", "after a rename", "before an event", "after an event")
+"""Where a sync is killed: by the clock over its whole run, or by itself around what must not come apart."""
+
+
+def work(path: Path, place: str, count: int, told: Connection) -> None:
+    """A sync in a session of its own, which ends itself where `place` comes for the `count`-th time; tells how often each came."""
+    from rag_eval_assets.storage.dagster_sqlite import WarmEventLogStorage
+
+    os.setsid()
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    seen = dict.fromkeys(PLACES, 0)
+
+    def pass_by(here: str) -> None:
+        seen[here] += 1
+        if here == place and seen[here] == count:
+            os.killpg(0, signal.SIGKILL)
+
+    def watched(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            pass_by(f"before {what}")
+            found = original(*args, **more)
+            pass_by(f"after {what}")
+            return found
+
+        return call
+
+    os.replace = watched("a rename", os.replace)
+    WarmEventLogStorage.store_event = watched("an event", WarmEventLogStorage.store_event)  # type: ignore[method-assign]
+    told.send(None)
+    report = sync(Folder(path))
+    told.send((len(report.failed), seen))
+
+
+def begin(folder: Folder, place: str = "", count: int = 0) -> tuple[Any, Connection]:
+    """The process of such a sync, forked from one that has imported everything, and its end of the line."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["tests.integration.test_kills", "rag_eval_assets.definitions", "rag_eval_assets.storage.dagster_sqlite"]
+    )
+    mine, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(folder.path, place, count, theirs))
+    process.start()
+    theirs.close()
+    mine.recv()
+    return process, mine
+
+
 def kill_often(synced_once: Path, tmp_path: Path, kills: int) -> None:
-    undisturbed = {}
+    undisturbed: dict[str, dict[str, str]] = {}
+    often: dict[str, int] = {}
+    whole = 0.0
     for name in TEXTS:
         folder = Folder(shutil.copytree(synced_once, tmp_path / name / "small"))
         write(folder, name)
+        process, line = begin(folder)
         started = time.monotonic()
-        assert sync(folder).failed == {}
+        failed, seen = line.recv()
+        process.join()
+        assert failed == 0
         undisturbed[name] = versions(folder)
-        warm = time.monotonic() - started
+        whole = max(whole, time.monotonic() - started)
+        often = often or seen
     assert undisturbed["calm"] != undisturbed["moved"]
 
     folder = Folder(shutil.copytree(synced_once, tmp_path / "killed" / "small"))
     draw = random.Random(20261130)
-    hits = 0
+    hits: Counter[str] = Counter()
     for number in range(kills):
-        name = ("moved", "calm")[number % 2]
+        name, place = ("moved", "calm")[number % 2], PLACES[number % len(PLACES)]
         write(folder, name)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rag_eval_assets", "--data", str(folder.path), "sync"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert process.stderr is not None
-        process.stderr.readline()  # the first run has begun
-        time.sleep(draw.uniform(0, warm))
-        hits += process.poll() is None
-        with contextlib.suppress(ProcessLookupError):  # it was done
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process, line = begin(folder, place, draw.randint(1, max(1, often[place])))
+        if place == "at any moment":
+            process.join(draw.uniform(0, whole))
+            if process.is_alive():
+                os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+        hits[place] += process.exitcode == -signal.SIGKILL
+        line.close()
         assert [p for p in verify_tables(folder) if p.kind == "torn"] == []
         report = sync(folder)
         assert report.failed == {}
         assert versions(folder) == undisturbed[name], f"kill {number}"
         assert agree(folder) == [], f"kill {number}"
+        assert held(folder) == ([], []), f"kill {number}"
         assert sync(folder).runs == []
-    print(f"{hits} of {kills} kills hit a sync at work")
-    assert hits > 0
+    print(f"{hits.total()} of {kills} kills hit a sync at work: {', '.join(f'{hits[place]} {place}' for place in PLACES)}")
+    assert all(hits[place] for place in PLACES[1:kills])
+
+
+def held(folder: Folder) -> tuple[list[str], list[str]]:
+    """Pools with a slot that is taken, and runs that Dagster holds for unfinished."""
+    instance = open_instance(folder)
+    try:
+        storage = instance.event_log_storage
+        pools = [key for key in storage.get_concurrency_keys() if storage.get_concurrency_info(key).active_slot_count]
+        return sorted(pools), [run.run_id for run in instance.get_runs() if not run.is_finished]
+    finally:
+        instance.dispose()
 
 
 def test_a_killed_sync_leaves_whole_files_and_the_next_one_ends_where_an_undisturbed_one_would(synced_once: Path, tmp_path: Path) -> None:
@@ -98,7 +164,7 @@ def test_a_killed_sync_leaves_whole_files_and_the_next_one_ends_where_an_undistu
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
 def test_many_kills(synced_once: Path, tmp_path: Path) -> None:
-    kill_often(synced_once, tmp_path, int(os.environ.get("RAG_EVAL_KILLS", "50")))
+    kill_often(synced_once, tmp_path, int(os.environ.get("RAG_EVAL_KILLS", "200")))
 
 
 def test_an_interrupted_sync_says_so_and_the_next_one_goes_on(synced: Folder) -> None:

@@ -13,10 +13,12 @@ import yaml
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
-from rag_eval_assets.storage.sync import open_instance, sync
+from rag_eval_assets.storage.dagster_damage import UnreachableDatabaseError
+from rag_eval_assets.storage.sync import Listener, open_instance, sync
+from rag_eval_assets.storage.verify import verify_tables
 from tests.integration.conftest import CHANGES
 from tests.integration.server import ROOT, Server, wait_for
-from tests.integration.test_kills import agree, versions
+from tests.integration.test_kills import agree, held, versions
 from tests.postgres import PASSWORD, Postgres, postgres
 from tests.small import small_folder, write_settings
 
@@ -103,8 +105,34 @@ def test_a_sync_that_cannot_reach_its_postgres_ends_with_an_error_and_a_killed_s
     folder = small_folder(tmp_path / "small")
     assert sync(folder, select=["source_documents"]).failed == {}
     server.stop()
-    with pytest.raises(Exception, match=r"too many retries for DB connection|[Cc]onnection refused"):
+    with pytest.raises(UnreachableDatabaseError, match=r"Postgres does not answer \(.*refused.*\)\. Start it"):
         sync(folder)
     server.start()
     assert sync(folder, select=["golden_questions"]).failed == {}
     assert agree(folder) == []
+
+
+class Killer(Listener):
+    """Ends the server while a file is parsed, in the middle of a run."""
+
+    def __init__(self, server: Postgres) -> None:
+        self.server: Postgres | None = server
+
+    def progress(self, node: AssetPartition, done: int, total: int) -> None:
+        if node.asset == "parsed_documents" and self.server is not None:
+            self.server.kill()
+            self.server = None
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_run_is_one_error_and_back_the_next_sync_ends_where_an_undisturbed_one_does(
+    server: Postgres, synced: Folder, tmp_path: Path
+) -> None:
+    folder = small_folder(tmp_path / "on-postgres", CHANGES)
+    with pytest.raises(UnreachableDatabaseError, match=r"Postgres does not answer \(.+\)\. Start it"):
+        sync(folder, select=["unique_documents"], listener=Killer(server))
+    assert {p.kind for p in verify_tables(folder)} == {"missing"}
+    server.start()
+    assert sync(folder, select=["unique_documents"]).failed == {}
+    assert (agree(folder), held(folder)) == ([], ([], []))
+    assert versions(folder).items() <= versions(synced).items()
+    assert "unique_documents" in versions(folder)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.owner import ForeignStateError, take_ownership
-from rag_eval_assets.storage.sync import LockedError, is_alive, open_catalogue, process_identity, storage_lock
+from rag_eval_assets.storage.sync import LockedError, is_alive, open_catalogue, process_identity, storage_lock, sync
 from tests.small import small_folder, write_settings
 
 HOLD = """
@@ -30,13 +34,33 @@ def test_a_second_sync_refuses_and_names_the_holder_and_a_killed_holder_blocks_n
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(LockedError, match=rf":{holder.pid}:"), storage_lock(folder):
+        told = rf"another sync holds {folder.path}: process {holder.pid} on {socket.gethostname()} since \d{{4}}-\d\d-\d\d "
+        with pytest.raises(LockedError, match=told), storage_lock(folder):
             pass
+        with pytest.raises(LockedError, match=told):
+            sync(folder)
+        threading.Timer(1, holder.kill).start()
+        with storage_lock(folder, wait=True):  # until the holder is dead
+            assert holder.wait(10) == -signal.SIGKILL
     finally:
         holder.kill()
         holder.wait()
+    assert not (folder.state / "sync.holder.json").exists()
     with storage_lock(folder):
         pass
+
+
+@pytest.mark.parametrize("left", ['{"pid": 7, "host": "elsewhere", "since": "2020-01-01 00:00:00"}', "{", "{}"])
+def test_what_a_dead_holder_left_written_holds_nothing_and_a_damaged_note_still_gives_one_error(tmp_path: Path, left: str) -> None:
+    folder = small_folder(tmp_path / "e")
+    note = folder.state / "sync.holder.json"
+    folder.state.mkdir()
+    note.write_text(left)
+    with storage_lock(folder):
+        assert str(os.getpid()) in note.read_text()
+        note.write_text(left)
+        with pytest.raises(LockedError, match=r"another sync holds .*: process (7 on elsewhere|unknown on an unknown host) since"):
+            sync(folder)
 
 
 def sharing(path: Path, name: str = "small") -> Folder:
