@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,12 @@ def test_aliases_that_stand_for_billions_of_values_or_for_themselves_are_refused
     (tmp_path / "evaluation.yaml").write_text(MINIMAL + bomb)
     with pytest.raises(SettingsError, match=r"evaluation\.yaml: its aliases stand for more than 100,000 values"):
         read_settings(tmp_path / "evaluation.yaml")
+
+
+@pytest.mark.parametrize("name", ["con", "nul.bm25", "a..b", "a.", "../up", "a/b", "a\\\\b", "x\\0", "ａ", "lpt1"])
+def test_a_name_after_which_no_file_can_be_named_everywhere_is_refused_where_it_stands(tmp_path: Path, name: str) -> None:
+    (line,) = complaint(tmp_path, MINIMAL.replace("  bm25: {kind: bm25}", f'  bm25: {{kind: bm25}}\n  "{name}": {{kind: bm25}}'))
+    assert re.match(r"evaluation\.yaml:\d+: retrievers\.", line)
 
 
 def test_an_alias_in_measure_is_what_it_stands_for(tmp_path: Path) -> None:

@@ -8,11 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Lower case, digits, '.', '-', '_'.")]
+_RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))})
+
+
+def file_name_problem(name: str) -> str | None:
+    """Why a name that becomes a file's may not be one everywhere, or None: it climbs, ends in a dot, or is a device of Windows."""
+    if ".." in name or name.endswith("."):
+        return "must hold no '..' and end in no dot, for files are named after it"
+    return "is a device on Windows, where no file can be named after it" if name.split(".")[0] in _RESERVED else None
+
+
+Name = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Lower case, digits, '.', '-', '_'."),
+    AfterValidator(lambda name: sound(name, file_name_problem(name))),
+]
 
 
 def sound(value: str, problem: str | None) -> str:

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rag_eval_assets.settings.base import file_name_problem
 from rag_eval_assets.storage.versions import data_version, digest
 from rag_eval_assets.tables import Table
 
 FOOTER_KEY = b"rag_eval"
 FORMAT = 1
-_SAFE_KEY = re.compile(r"^[a-z0-9][a-z0-9_.-]{0,127}$")
+_SAFE_KEY = re.compile(r"[a-z0-9][a-z0-9_.-]{0,127}")
 
 
 class ContractError(ValueError):
@@ -61,9 +62,11 @@ class Footer:
 
 
 def check_partition_key(key: str) -> str:
-    """`key` itself when it is safe as a file name everywhere; ValueError otherwise (no traversal, no reserved characters)."""
-    if not _SAFE_KEY.match(key) or ".." in key:
-        raise ValueError(f"partition key {key!r}: use lower case letters, digits, '.', '_' and '-', at most 128, no '..'")
+    """`key` itself when it is safe as a file name everywhere; ValueError otherwise (no traversal, no reserved characters or names)."""
+    if not _SAFE_KEY.fullmatch(key):
+        raise ValueError(f"partition key {key!r}: use lower case letters, digits, '.', '_' and '-', at most 128")
+    if problem := file_name_problem(key):
+        raise ValueError(f"partition key {key!r} {problem}")
     return key
 
 

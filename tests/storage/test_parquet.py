@@ -167,7 +167,29 @@ def test_a_killed_writer_leaves_the_last_version_whole(tmp_path: Path, monkeypat
     assert [p.name for p in path.parent.iterdir()] == ["x.parquet"]
 
 
-@pytest.mark.parametrize("key", ["..", "a/b", "../x", "A", "", "a\\b", "a..b", "nul\0", "é", "a b", "x" * 129])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "..",
+        "a/b",
+        "../x",
+        "A",
+        "",
+        "a\\b",
+        "a..b",
+        "nul\0",
+        "é",
+        "a b",
+        "x" * 129,
+        "a\n",
+        "a.",
+        "con",
+        "nul.x",
+        "com1",
+        "\uff0e\uff0e",
+        ".a",
+    ],
+)
 def test_a_partition_key_that_is_unsafe_as_a_file_name_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="partition key"):
         check_partition_key(key)
