@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import socket
 import struct
+import threading
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -143,3 +146,106 @@ def test_each_hostile_file_is_a_typed_row_and_sound_files_around_it_are_read(kin
             assert row["detail"]
         else:  # elements, or the limit of a library or of ours that it ran into first
             assert row["status"] == "ok" or (row["reason"] in REASONS and row["detail"]), name
+
+
+# ------------------------------------------------------------------------------------------------- references to elsewhere
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[bytes]]]:
+    """An address that a document may refer to, and whatever came there, from any process."""
+    came: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hear() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    came.append(connection.recv(200))
+
+        threading.Thread(target=hear, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", came
+        with socket.create_connection(server.getsockname()) as own:  # what is heard proves that the ear was open
+            own.sendall(b"own")
+        deadline = time.monotonic() + 10
+        while b"own" not in came and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert came.pop() == b"own"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def referring(path: Path, url: str) -> Path:
+    """An Office file whose every part refers to a remote picture, template and stylesheet."""
+    kinds = ("image", "attachedTemplate", "oleObject", "hyperlink")
+    start = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
+    more = "".join(f'<Relationship Id="far{kind}" Type="{start}{kind}" Target="{url}/{kind}" TargetMode="External"/>' for kind in kinds)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in members:
+        if name.endswith(".rels"):
+            members[name] = members[name].replace(b"</Relationships>", more.encode() + b"</Relationships>")
+    assert any(url.encode() in data for data in members.values())
+    path.write_bytes(zipped(members))
+    return path
+
+
+def write_referring(folder: Path, url: str, secret: Path) -> list[str]:
+    """Files of every kind that refer to `url` and to a file outside the corpus, and hold readable words."""
+    import docx
+    import openpyxl
+    import pptx
+
+    words = "Readable words stand here."
+    far = f'<img src="{url}/i.png"/><img srcset="{url}/s.png 2x"/><iframe src="{url}/f"></iframe><object data="{url}/o"></object>'
+    style = f'<link rel="stylesheet" href="{url}/c.css"/><style>@import url({url}/d.css); p {{background: url({url}/b.png)}}</style>'
+    entity = f'<!DOCTYPE html PUBLIC "x" "{url}/x.dtd" [<!ENTITY near SYSTEM "{secret.as_uri()}"><!ENTITY far SYSTEM "{url}/entity">]>'
+    xhtml = f'<?xml version="1.0"?>{entity}<html xmlns="http://www.w3.org/1999/xhtml"><head>{style}</head><body><p>{words} &near; &far;</p>{far}</body></html>'
+    html = xhtml.replace('<?xml version="1.0"?>', "").replace(
+        "<head>", f'<head><base href="{url}/"><meta http-equiv="refresh" content="0; {url}/r">'
+    )
+    include = f'<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{secret.as_uri()}" parse="text"/>'
+    svg = f'<?xml version="1.0"?><?xml-stylesheet href="{url}/s.css"?>{entity.replace("html", "svg")}<svg xmlns="http://www.w3.org/2000/svg"><text>{words} &near;</text><image href="{url}/i.png"/>{include}</svg>'
+    opf = f'<?xml version="1.0"?><!DOCTYPE package SYSTEM "{url}/opf.dtd"><package xmlns="http://www.idpf.org/2007/opf"><manifest><item id="a" href="a.xhtml" media-type="application/xhtml+xml"/><item id="b" href="{url}/b.xhtml" media-type="application/xhtml+xml"/></manifest><spine><itemref idref="a"/></spine></package>'
+    container = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="book.opf"/></rootfiles></container>'
+    made = {
+        "page.html": html.encode(),
+        "page.xhtml": xhtml.encode(),
+        "drawing.svg": svg.encode(),
+        "notes.md": f"# Notes\n\n{words} ![x]({url}/m.png) <img src='{url}/n.png'>\n".encode(),
+        "book.epub": zipped({"mimetype": b"application/epub+zip", "META-INF/container.xml": container.encode(), "book.opf": opf.encode(), "a.xhtml": xhtml.encode()}),
+        "mail.eml": f"From: a@example.org\nSubject: s\nContent-Type: text/html; charset=utf-8\n\n{html}".encode(),
+    }  # fmt: skip
+    for name, data in made.items():
+        (folder / name).write_bytes(data)
+    document, deck, book = docx.Document(), pptx.Presentation(), openpyxl.Workbook()
+    document.add_paragraph(words)
+    document.save(str(folder / "letter.docx"))
+    deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = words
+    deck.save(str(folder / "deck.pptx"))
+    book.active["A1"], book.active["A2"] = words, f'=WEBSERVICE("{url}/w")'
+    book.save(folder / "sheet.xlsx")
+    office = ["letter.docx", "deck.pptx", "sheet.xlsx"]
+    for name in office:
+        referring(folder / name, url)
+    return [*made, *office]
+
+
+def test_nothing_that_a_document_refers_to_is_fetched_or_read_from_the_disk(
+    tmp_path: Path, listener: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, came = listener
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("sesame")
+    (tmp_path / "corpus").mkdir()
+    names = write_referring(tmp_path / "corpus", url, secret)
+    paths = [tmp_path / "corpus" / name for name in names]
+    requests = [ParseRequest(p.name, p, sniff(p), "any", hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
+    ended = {rows[0]["doc_id"]: rows for rows in parse_files("unstructured", requests, LIMITS)}
+    assert came == []
+    for name, rows in ended.items():
+        text = " ".join(row["text"] or "" for row in rows) + (rows[0]["detail"] or "")
+        assert "sesame" not in text, name
+        read = "Readable words stand here." in text
+        assert read or (name in ("drawing.svg", "page.xhtml") and rows[0]["reason"]), (name, rows[0]["reason"], rows[0]["detail"])
