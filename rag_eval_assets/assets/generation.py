@@ -31,6 +31,7 @@ from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.retrieval import _scoring
 from rag_eval_assets.generation import context, rankings
 from rag_eval_assets.graph import Product, Step, table_asset
+from rag_eval_assets.report import judges as drawings
 from rag_eval_assets.retrieval.filters import FILTER_COLUMNS
 from rag_eval_assets.scoring import answers as answer_metrics
 from rag_eval_assets.scoring import entailment, judges, preference, ranking
@@ -254,4 +255,5 @@ def judge_audit(step: Step, quality_labels: pa.Table, golden_questions: pa.Table
     rows += preference.audit(labels, asked, pairs_of(step.settings), opened)
     for name, scorer in step.settings.scorers.items():
         rows += entailment.audit(labels, name, open_scorer(step, name), scorer.threshold)
-    return Product(rows)
+    drawn = any(row["reason"] != "no_judge" for row in rows)
+    return Product(rows, pictures={"audit": drawings.audit_rates(rows)} if drawn else {})

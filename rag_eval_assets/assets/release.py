@@ -22,7 +22,7 @@ from rag_eval_assets.assets._replaying import (
 )
 from rag_eval_assets.assets._rows import join
 from rag_eval_assets.graph import Product, Step, table_asset
-from rag_eval_assets.report import experiments, page, pictures
+from rag_eval_assets.report import experiments, judges, page, pictures
 from rag_eval_assets.retrieval.passages import delivered
 from rag_eval_assets.scoring import comparison as comparing
 from rag_eval_assets.scoring import corrected, costs, funnel, gates, preference
@@ -237,7 +237,13 @@ def identities(
 )
 def preference_summary(step: Step, preferences: pa.Table, judge_audit: pa.Table) -> Product:
     """How often each judge prefers one system's answers to another's, in each order, and how far the order decides."""
-    return Product(preference.preference_summary(preferences.to_pylist(), judge_audit.to_pylist()))
+    compared = preferences.to_pylist()
+    rows = preference.preference_summary(compared, judge_audit.to_pylist())
+    bars = {
+        f"preferences, {split}": judges.preference_bars(*([r for r in each if r["split"] == split] for each in (compared, rows)))
+        for split in sorted({r["split"] for r in rows})
+    }
+    return Product(rows, pictures=bars)
 
 
 @table_asset(
@@ -249,7 +255,8 @@ def preference_summary(step: Step, preferences: pa.Table, judge_audit: pa.Table)
 def corrected_rates(step: Step, system_scores: pa.Table, judge_audit: pa.Table) -> Product:
     """What each judge approves of this system, corrected for the errors that its audit found, with an interval."""
     judged = system_scores.filter(pc.match_substring(system_scores["metric"], "@"))
-    return Product(corrected.corrected_rates(judged.to_pylist(), judge_audit.to_pylist()))
+    rows = corrected.corrected_rates(judged.to_pylist(), judge_audit.to_pylist())
+    return Product(rows, pictures={"corrected_rates": judges.corrected_intervals({"": rows})} if rows else {})
 
 
 @table_asset(
@@ -340,6 +347,9 @@ def _claims(settings: Settings) -> dict[str, Any]:
     "answers",
     "system_scores",
     "judge_audit",
+    "preferences",
+    "preference_summary",
+    "corrected_rates",
     kinds=["html"],
     columns=page.READS,
     settings=lambda s, p: {"name": s.name, "pass_metric": s.scoring.pass_metric, "templates": page.template_identity()},

@@ -23,6 +23,7 @@ from rag_eval_assets.report.experiments import experiments
 from rag_eval_assets.report.facts import Row
 from rag_eval_assets.report.failures import failures
 from rag_eval_assets.report.filters import filters
+from rag_eval_assets.report.judges import judges
 from rag_eval_assets.report.parsing import parse_failures, parsing
 from rag_eval_assets.report.retrievers import retrievers
 
@@ -99,7 +100,15 @@ READS: dict[str, tuple[str, ...]] = {
         "lower", "upper", "detectable", "paired", "missing", "excluded", "decision", "decision_reason", "what_changed", "status", "reason",
         "detail",
     ),
-    "judge_audit": ("reason",),
+    "judge_audit": ("judge", "metric", "measure", "value", "lower", "upper", "labels", "may_gate", "status", "reason"),
+    "preferences": ("judge", "candidate", "other", "split", "when_first", "when_second", "status"),
+    "preference_summary": (
+        "judge", "candidate", "other", "split", "measure", "value", "lower", "upper", "questions", "failed", "status", "reason",
+    ),
+    "corrected_rates": (
+        "metric", "split", "method", "apparent", "questions", "sensitivity", "approved_labels", "specificity", "rejected_labels", "value",
+        "lower", "upper", "status", "reason",
+    ),
 }  # fmt: skip
 """The tables the page reads, each with the columns it reads. Of parsed_documents rows that did not fail may be left out."""
 
@@ -154,6 +163,7 @@ def render(tables: Mapping[str, Mapping[str | None, Sequence[Row]]], *, name: st
         "funnels": sections.funnels(tables, split),
         "experiments": experiments(tables),
         "costs": costs(tables, split),
+        "judges": judges(tables, split),
         "baselines": sections.baselines(tables, split),
         "slices": sections.slices(tables, split, pass_metric),
         "golden": sections.golden(tables, split),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ingestion.parse_quality import class_rows, stratum_rows
+from ingestion.rates import clopper_pearson
 from rag_eval_assets.report import page
 from rag_eval_assets.settings import Transcripts
 from rag_eval_assets.tables import STAGES, TABLES
@@ -413,6 +414,47 @@ def passage_citation(passage: Row) -> Row:
     return {k: passage[k] for k in ("position", "chunk_id", "doc_id", "start", "end")} | {"quotation": passage["text"][:40]}
 
 
+def _judges() -> Tables:
+    """Two judges against 60 labels, one that follows the place, three rates of which one cannot be corrected."""
+    rates = {
+        ("panel", "claim_faithfulness"): {"accuracy": (0.9, 54, 60), "false_approval_rate": (0.1, 2, 20), "false_rejection_rate": (0.1, 4, 40)},
+        ("small-model-of-a-long-name", "preference"): {"accuracy": (0.55, 33, 60)},
+    }  # fmt: skip
+    audit = [
+        make_row("judge_audit", judge=judge, metric=metric, measure=measure, value=value, labels=labels, may_gate=judge == "panel",
+                 lower=clopper_pearson(hits, labels)[0], upper=clopper_pearson(hits, labels)[1], status="scored")
+        for (judge, metric), own in rates.items()
+        for measure, (value, hits, labels) in own.items()
+    ]  # fmt: skip
+    pair = {"judge": "panel", "candidate": "hybrid-512", "other": "baseline", "split": "release"}
+    verdicts = ["candidate"] * 22 + ["tie"] * 6 + ["other"] * 12
+    compared = [
+        make_row("preferences", **pair, question_id=f"p{n:02}", when_first=first, when_second=second, consistent=first == second,
+                 value=0.5, status="scored")
+        for n, (first, second) in enumerate(zip(verdicts, verdicts[4:] + ["other"] * 4, strict=True))
+    ]  # fmt: skip
+    consistent = sum(r["consistent"] for r in compared)
+    summary = [
+        make_row("preference_summary", **pair, measure=measure, value=value, lower=value - 0.15, upper=value + 0.15, questions=40, failed=1,
+                 status="scored")
+        for measure, value in (("win_rate_first", 0.625), ("win_rate_second", 0.525), ("swap_consistency", consistent / 40))
+    ]  # fmt: skip
+    summary.append(make_row("preference_summary", **pair, measure="win_rate", status="not_applicable", reason="orders_not_aggregated"))
+    known = {"split": "release", "sensitivity": 0.9, "approved_labels": 40, "specificity": 0.9, "rejected_labels": 20, "questions": 50}
+    corrected = [
+        make_row("corrected_rates", metric=f"{name}@panel", method="Rogan-Gladen", apparent=apparent, **known | more)
+        for name, apparent, more in (
+            ("claim_faithfulness", 0.8, {"value": 0.875, "lower": 0.69, "upper": 1.0, "status": "scored"}),
+            ("ragas_faithfulness", 0.6, {"value": 0.625, "lower": 0.42, "upper": 0.81, "status": "scored"}),
+            ("entailment", 0.4, {"specificity": None, "rejected_labels": 0, "status": "not_applicable", "reason": "no_labels"}),
+        )
+    ]
+    return {
+        "judge_audit": {None: audit}, "preferences": {None: compared}, "preference_summary": {None: summary},
+        "corrected_rates": {"baseline": corrected, "hybrid-512": []},
+    }  # fmt: skip
+
+
 def _gates() -> list[Row]:
     def gate(name: str, scope: str, value: float | None, lower: float | None, upper: float | None, threshold: float, **more: Any) -> Row:
         shared = {"direction": "at_least", "questions": 38, "coverage": 1.0, "starting_value": True}
@@ -560,7 +602,7 @@ def make_sample() -> Tables:
             make_row("label_holes", question_id="dev-002", split="development", doc_id="pdf/other.pdf", rank=1, text="Not of this split."),
         ]},
         "dedup_quality": {None: _dedup()}, "cleaning_quality": {None: _cleaning()},
-        "judge_audit": {None: [make_row("judge_audit", judge="none", measure="accuracy", status="not_applicable", reason="no_judge")]},
+        **_judges(),
         **_questions_and_answers(), **_ingestion(),
     }  # fmt: skip
 

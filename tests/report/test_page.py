@@ -229,6 +229,23 @@ def test_recorded_times_and_costs_are_shown_for_the_split_of_the_page(html: str,
     assert "Time and cost" not in page.render(sample, name="x")
 
 
+def test_judges_are_shown_against_people_with_their_preferences_and_corrected_rates(html: str, sample: Tables, row: Maker) -> None:
+    words = " ".join(Markup(html).words.split())
+    # 54 of 60, 2 of 20, 4 of 40 with exact limits.
+    assert "panel claim faithfulness yes 90.0% [79.4%, 96.3%] 10.0% [1.2%, 31.7%] 10.0% [2.7%, 23.7%] – 60" in words
+    assert "small-model-of-a-long-name preference no 55.0% [41.6%, 67.9%] – –" in words
+    assert "panel hybrid-512 baseline 62.5% [47.5%, 77.5%] 52.5%" in words
+    assert "40 1 no audit shows that both orders together agree better with people than one" in words
+    # 40 of 50 approved, by the exact limits.
+    assert "claim faithfulness @ panel 80.0% [66.2%, 90.0%] 87.5% [69.0%, 100.0%] 90.0% of 40 90.0% of 20 50" in words
+    assert "entailment @ panel 40.0% [26.4%, 54.9%] – 90.0% of 40 – of 0 50 no human label covers this measure" in words
+    silent = row("judge_audit", judge="none", measure="accuracy", status="not_applicable", reason="no_judge")
+    sample |= {"judge_audit": {None: [silent]}, "preferences": {}, "preference_summary": {}, "corrected_rates": {}}
+    without = page.render(sample, name="x")
+    assert 'id="judges"' not in without
+    assert "No judge model is configured" in without
+
+
 def test_of_what_changes_from_run_to_run_the_page_shows_seconds_and_what_caches_spared_alone() -> None:
     told = {(name, column) for name, columns in page.READS.items() for column in columns if TABLES[name].role(column) != "content"}
     costs = {("system_costs", f"run_{figure}") for figure in ("p50", "p95", "p99", "mean", "total")}
@@ -333,7 +350,6 @@ def test_headline_scores_stand_with_interval_observed_mean_bounds_and_all_counts
     # nDCG@10 of the baseline: mean .7421, interval [.6321, .8301], observed .7510, bounds [.7273, .7569]; 38 = 37 + 1 failed
     assert "nDCG@10 by document baseline 74.2% [63.2%, 83.1%] 75.1% [72.7%, 75.7%] 38 37 1 8 0" in said
     assert "extractive (lexical, no language model)" in said
-    assert "No judge model is configured" in said
 
 
 def test_the_sweep_says_what_it_recommends_or_that_it_is_undecided(html: str) -> None:

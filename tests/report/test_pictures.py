@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rag_eval_assets.report import canvas, corpus_pictures, pictures
+from rag_eval_assets.report import canvas, corpus_pictures, judges, pictures
 
 Row = dict[str, Any]
 Maker = Callable[..., Row]
@@ -28,6 +28,9 @@ EMPTY: dict[str, Callable[[], bytes]] = {
     "scores_with_intervals": lambda: pictures.scores_with_intervals({}),
     "scores of one system": lambda: pictures.scores_with_intervals([]),
     "dedup_curve": lambda: corpus_pictures.dedup_curve([]),
+    "audit_rates": lambda: judges.audit_rates([]),
+    "preference_bars": lambda: judges.preference_bars([], []),
+    "corrected_intervals": lambda: judges.corrected_intervals({"baseline": []}),
     "token_lengths": lambda: corpus_pictures.token_lengths([]),
 }
 
@@ -60,8 +63,8 @@ def test_without_rows_a_small_picture_says_that_there_is_nothing_to_show(name: s
 
 def test_every_picture_of_the_page_is_800_pixels_wide_and_drawn(html: str) -> None:
     found = [base64.b64decode(data) for data in re.findall(r'src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)"', html)]
-    # scores, sweep thrice, retrievers, embedders, index, parsing thrice, two funnels, costs, experiments, duplicates
-    assert len(found) == 15
+    # scores, sweep thrice, retrievers, embedders, index, parsing thrice, two funnels, costs, experiments, three of judges, duplicates
+    assert len(found) == 18
     for svg in found:
         root = parsed(svg)
         assert root.attrib["width"] == "599.76pt"  # 800 CSS pixels
