@@ -121,6 +121,14 @@ def _told(problem: ErrorDetails, model: type[BaseModel], hint: str) -> str:
         return f"no such setting; known: {', '.join(_fields_at(model, problem['loc'][:-1]))}"
     if problem["type"] == "missing":
         return "is required" + (hint if len(problem["loc"]) == 1 else "")
+    if problem["type"] in ("tuple_type", "list_type"):
+        given = problem["input"]
+        mend = "begin each of its items with '- '" if isinstance(given, dict) else f"write [{given}]"
+        return f"is no list; {mend}"
+    if problem["type"] == "too_short":
+        return f"is a list of {problem['ctx']['actual_length']}; give at least {problem['ctx']['min_length']}"
+    if problem["type"] in ("dict_type", "model_type", "model_attributes_type"):
+        return "is no mapping; write each of its parts as 'name: value' on a line of its own"
     return problem["msg"].removeprefix("Value error, ")
 
 

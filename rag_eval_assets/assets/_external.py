@@ -7,22 +7,23 @@ calling and reading (`generation.own_systems`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rag_eval_assets.generation import own_systems
 from rag_eval_assets.generation.answer_rows import answer_row, without_reading
 from rag_eval_assets.generation.deadlines import Deadlined
 from rag_eval_assets.generation.own_systems import Locator, OwnSystemError
+from rag_eval_assets.golden import GoldenError, read_golden
 from rag_eval_assets.graph import Step
 from rag_eval_assets.retrieval.filters import entitled, predicate
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import canonical_json, digest, work_key
-from rag_eval_assets.tables import FAILED
+from rag_eval_assets.tables import FAILED, WHOLE_LOG
 
 Row = dict[str, Any]
-WHOLE_LOG = 1_000_000
-"""Depth and top_k of a log that settings do not cut."""
+MOST_UNKNOWN = 10
+"""Lines of a log that are named whose question is unknown; the rest is counted."""
 
 
 def open_class(folder: Folder, name: str) -> Any:
@@ -59,6 +60,7 @@ def external_spec(folder: Folder, name: str) -> Row:
         shown = str(chosen.path)
     else:
         logs = {kind: open_log(folder, name, kind) for kind in ("retrievals", "answers")}
+        _refuse_unknown(folder, name, logs)
         identity = {kind: None if lines is None else digest(lines) for kind, lines in logs.items()}
         found = {"depth": WHOLE_LOG, "top_k": WHOLE_LOG, "token_budget": None, **overrides, "index_version": digest(identity)}
         shown = str(chosen.retrievals)
@@ -86,7 +88,6 @@ def external_rankings(step: Step, spec: Row, questions: list[Row], documents: li
             made = [row for question in todo for row in _retrieved(own, question, spec["depth"])]
     else:
         log = open_log(step.folder, step.partition, "retrievals") or {}
-        _refuse_unknown(step, log, questions, "retrievals")
         made = [row for question in todo for row in own_systems.logged_ranking(question, log.get(question["question_id"]), spec["depth"])]
     keys = {q["question_id"]: key for key, q in asked.items()}
     locator = Locator(documents)
@@ -140,11 +141,23 @@ def _generated(own: Deadlined, question: Row, context: Row, spec: Row) -> Row:
         return answer_row(question, context, spec, status=FAILED, reason="timeout", detail=str(error), seconds=own.seconds)
 
 
-def _refuse_unknown(step: Step, log: dict[str, Row], questions: Iterable[Row], kind: str) -> None:
-    unknown = sorted(set(log) - {q["question_id"] for q in questions})
-    if unknown:
-        told = f"{getattr(step.settings.systems[step.partition], kind)}: no golden question has the id {', '.join(unknown[:5])}"
-        raise step.folder.settings_error([(("systems", step.partition, kind), f"{told}; remove the line or add the question")])
+def _refuse_unknown(folder: Folder, name: str, logs: Mapping[str, Mapping[str, Row] | None]) -> None:
+    """Raise SettingsError for lines of the logs, by kind, whose question the golden set does not have."""
+    try:
+        known = {question["question_id"] for question in read_golden(folder.golden)}
+    except GoldenError:  # golden_questions says so, line by line
+        return
+    problems = []
+    for kind, log in logs.items():
+        if not log or log.keys() <= known:
+            continue
+        path = folder.path / str(getattr(folder.settings.systems[name], kind))
+        unknown = sorted((line, key) for key, line in own_systems.log_lines(path).items() if key not in known)
+        more = f"; and {len(unknown) - MOST_UNKNOWN} more lines like it" if len(unknown) > MOST_UNKNOWN else ""
+        told = [f"{path}:{line}: no golden question has the id {key!r}" for line, key in unknown[:MOST_UNKNOWN]]
+        problems.append((("systems", name, kind), "\n".join(told) + more + "; remove the line or add the question"))
+    if problems:
+        raise folder.settings_error(problems)
 
 
 def external_answers(step: Step, spec: Row, pairs: Iterable[tuple[Row, Row]]) -> list[Row]:

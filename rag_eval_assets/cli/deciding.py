@@ -36,7 +36,7 @@ def compare(
     as_json: Annotated[Path | None, typer.Option("--json", help="Write every row as JSON here.")] = None,
 ) -> None:
     """Decide a policy's claims about a system against a baseline: exit code 0 all pass, 1 an error, 3 a claim blocks."""
-    from rag_eval_assets.report import ci
+    from rag_eval_assets.report import ci, formats
     from rag_eval_assets.snapshots import compare_with_snapshot
 
     try:
@@ -56,8 +56,10 @@ def compare(
             style = {"PASS": "green", "FAIL": "red"}.get(row["decision"], "yellow")
             out.print(f"[{style}]{row['decision']}[/{style}] {escape(ci.line(row))}")
     for name, (was, now) in json.loads(rows[0]["what_changed"]).items():
-        out.print(escape(f"changed  {name}: {json.dumps(was, ensure_ascii=False)} -> {json.dumps(now, ensure_ascii=False)}"))
+        out.print(escape(f"changed  {name}: {formats.setting(was)} -> {formats.setting(now)}"))
     out.print(f"{ci.verdict(rows)}: {candidate} against {baseline}")
+    for step in ci.next_steps(rows):
+        out.print(escape(step))
     if ci.verdict(rows) != "PASS":
         raise typer.Exit(BLOCKED)
 
@@ -83,13 +85,19 @@ def power(
         raise typer.Exit(BAD_INPUT) from None
 
     def said(questions: int | None) -> str:
-        return "no number of questions" if questions is None else f"{questions:,} questions"
+        return "no number of questions is enough" if questions is None else f"{questions:,} questions"
 
     case = f"a true difference of {difference:g} and {changed:.0%} of the verdicts changed"
     tests = f"{claims} claim{'s' * (claims > 1)}, one-sided at {(1 - confidence) / 2:g}"
     out.print(f"{said(paired)}: show with probability {wanted:g} that a candidate is not worse by {margin:g}, at {case} ({tests})")
     out.print(f"{said(alone)}: the {confidence:.0%} interval of a rate of {rate:g} reaches {margin:g} to either side")
     out.print("Questions that share a gold document count as less than one each.")
+    if paired is None:
+        out.print(
+            "The expected --difference is worse than the margin, or too near to it: a larger --margin or a better candidate is needed."
+        )
+    else:
+        out.print("Fewer are enough for a larger --margin, a smaller share --changed, or fewer --claims. The margin is that of the policy.")
 
 
 @app.command()

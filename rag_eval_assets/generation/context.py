@@ -53,7 +53,7 @@ def _context(rows: list[dict[str, Any]], spec: Mapping[str, Any]) -> dict[str, A
         "question_id": rows[0]["question_id"],
         "split": rows[0]["split"],
         "passages": delivered,
-        "tokens": sum(p["tokens"] or 0 for p in delivered),
+        "tokens": None if any(p["tokens"] is None for p in delivered) else sum(p["tokens"] for p in delivered),
         "cut_by_top_k": [r["chunk_id"] for r in hits if r["rank"] > spec["top_k"]],
         "cut_by_budget": [r["chunk_id"] for r in kept[len(fitting) :]],
         "context_truncated": len(fitting) < len(kept),

@@ -187,6 +187,12 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
+def log_lines(path: Path) -> dict[str, int]:
+    """Line of each question id in a log that `read_log` found nothing wrong with."""
+    lines = enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1)
+    return {json.loads(raw)["id"]: number for number, raw in lines if raw.strip()}
+
+
 def _ranking_fault(line: Row) -> str | None:
     strange = sorted(set(line) - LOGGED_RANKING)
     if strange:

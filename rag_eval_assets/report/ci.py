@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_eval_assets.scoring.comparison import DECLARED
@@ -35,6 +35,27 @@ def line(row: Row) -> str:
     name = f"{row['claim_name']}: " if row["claim_name"] else ""
     detail = f"; {row['detail']}" if row["detail"] else ""
     return f"{row['role']}  {name}{measure}{place}: {seen} ({asked}; {told}{detectable}; {row['decision_reason']}{detail})"
+
+
+def next_steps(rows: Sequence[Row]) -> Iterator[str]:
+    """What a person can do about a comparison that does not pass, a sentence each."""
+    open_claims = [row for row in rows if row["role"] == DECLARED and row["decision"] != PASS]
+    if not any(row["role"] == DECLARED for row in rows):
+        yield "The policy declares no claim that these scores hold; name one under claims: in the policy file."
+    short = [row for row in open_claims if row["decision"] != FAIL and row["decision_reason"].startswith(("interval_", "not_in_family"))]
+    margins = sorted({row["margin"] for row in short if row["margin"]})
+    if short:
+        many = f" ('rag-eval power --margin {margins[0]:g}' says how many)" if margins else ""
+        yield f"Undecided for lack of questions: {_named(short)}. More questions{many} or a larger margin in the policy decide it."
+    unscored = [row for row in open_claims if row["decision_reason"] in ("missing_pairs", "missing_run", "no_pairs")]
+    if unscored:
+        yield f"Not scored on both sides: {_named(unscored)}. Run 'rag-eval sync', or save the baseline anew where its questions changed."
+    if failed := [row for row in open_claims if row["decision"] == FAIL and row not in unscored]:
+        yield f"Worse than the policy allows: {_named(failed)}. 'rag-eval diagnose SYSTEM' says which step is implicated."
+
+
+def _named(rows: Iterable[Row]) -> str:
+    return ", ".join(row["claim_name"] for row in rows)
 
 
 def as_json(candidate: str, baseline: str, rows: Sequence[Row]) -> str:

@@ -193,5 +193,6 @@ def _delivered(context: Row | None) -> str:
         formats.plural(len(context[name] or ()), "passage") + f" cut by {what}"
         for name, what in (("cut_by_budget", "the token budget"), ("cut_by_top_k", "top k")) if context[name]
     ]  # fmt: skip
-    said = f"{formats.plural(len(context['passages'] or ()), 'passage')}, {formats.plural(context['tokens'], 'token')}"
+    said = f"{formats.plural(len(context['passages'] or ()), 'passage')}, "
+    said += "tokens unknown" if context["tokens"] is None else formats.plural(context["tokens"], "token")
     return ", ".join([said, *cut])

@@ -5,10 +5,14 @@ What belongs here: rounding, units, signs, labels, cutting. What does not: which
 
 from __future__ import annotations
 
+import json
 import math
 import unicodedata
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
+
+from rag_eval_assets.tables import AS_LOGGED, WHOLE_LOG
 
 DASH = "\u2013"
 MINUS = "\u2212"
@@ -118,6 +122,11 @@ def telling_decimals(threshold: float | None, values: Iterable[float | None]) ->
 def count(value: int | None) -> str:
     """A count with separators; a dash for none."""
     return DASH if value is None else f"{int(value):,}"
+
+
+def setting(value: Any) -> str:
+    """A value of a system's specification: text as JSON, a limit that a log does not have in words."""
+    return AS_LOGGED if value == WHOLE_LOG else json.dumps(value, ensure_ascii=False)
 
 
 def metric_name(metric: str) -> str:

@@ -1,4 +1,4 @@
-"""Judges on the page and as pictures: their audit against people, what they prefer between two systems, and rates corrected for their errors.
+"""Judges on the page and as pictures: their audit against people, their preferences between two systems, and rates corrected for them.
 
 What belongs here: rows of judge_audit, preferences, preference_summary and corrected_rates as they are shown. What does not: how they come
 about (`scoring.judges`, `scoring.preference`, `scoring.corrected`).

@@ -32,7 +32,7 @@ from rag_eval_assets.report.pieces import (
     rows_of,
     score,
 )
-from rag_eval_assets.tables import NOT_APPLICABLE, OK, REASONS, SCORED, SPLITS
+from rag_eval_assets.tables import AS_LOGGED, NOT_APPLICABLE, OK, REASONS, SCORED, SPLITS
 
 _MOST_SLICES = 40
 _VERDICT_LOOKS = {"recommended": "good", "best": "good", "non_inferior": "plain", "inferior": "plain", "undecided": "unsure"}
@@ -131,10 +131,12 @@ def _spec(rows: Rows) -> list[tuple[str, str]]:
     if reader == "extractive":
         reader = "extractive (lexical, no language model)"
     budget = f"{row['token_budget']:,} tokens" if row["token_budget"] is not None else "none"
+    depth, top_k = (formats.setting(row[limit]) for limit in ("depth", "top_k"))
+    top = AS_LOGGED if top_k == AS_LOGGED else f"top {top_k} {'' if depth == AS_LOGGED else 'of '}{depth}"
     return [
         ("Chunking", row["chunking"] or "its own"),
         ("Retriever", row["retriever"] + (f", reranked by {row['reranker']}" if row["reranker"] else "")),
-        ("Passages", f"top {row['top_k']} of {row['depth']}, budget {budget}"),
+        ("Passages", f"{top}, budget {budget}"),
         ("Reader", reader),
     ]
 
@@ -225,7 +227,7 @@ def _changes(text: str) -> list[tuple[str, str]]:
     said = []
     for name, value in sorted(changed.items()):
         pair = isinstance(value, list) and len(value) == 2
-        words = [v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in (value if pair else [value])]
+        words = [v if isinstance(v, str) else formats.setting(v) for v in (value if pair else [value])]
         said.append((name.replace("_", " "), formats.readable(" → ".join(words), QUOTED)))
     return said
 

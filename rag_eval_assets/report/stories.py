@@ -9,6 +9,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyarrow.compute as pc
+
 from rag_eval_assets import coverage, run_findings
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
@@ -84,12 +86,15 @@ def losses(folder: Folder) -> Iterator[str]:
         node = AssetPartition(name)
         return catalogue.read(node, columns)[0].to_pylist() if catalogue.footer(node) is not None else []
 
-    documents = table("documents", "doc_id", "status", "reason", "elements", "removed_characters")
+    documents = table("documents", "doc_id", "status", "reason", "removed_characters")
     unread = [f"{row['doc_id']} ({row['reason']})" for row in documents if row["status"] == FAILED]
     if unread:
         every = "select doc_id, reason, detail from documents where status = 'failed'"
         yield f"{len(unread)} of {len(documents)} files gave no text: {', '.join(unread[:NAMED])}{_rest(unread, every)}"
-    sizes = [(row["doc_id"], max((e["end"] for e in row["elements"]), default=0), row["removed_characters"]) for row in documents]
+    lengths: list[int | None] = []
+    if any(row["removed_characters"] for row in documents):  # texts are long: counted where they lie
+        lengths = pc.utf8_length(catalogue.read(AssetPartition("documents"), ("text",))[0].column("text")).to_pylist()
+    sizes = [(row["doc_id"], kept or 0, row["removed_characters"]) for row, kept in zip(documents, lengths, strict=False)]
     thinned = [f"{doc_id} (kept {kept} of {kept + gone} characters)" for doc_id, kept, gone in sizes if 0 < kept < gone]
     if thinned:
         every = "select doc_id, length(text) as kept, removed_characters, removed from documents where removed_characters > length(text)"
@@ -156,8 +161,8 @@ def question_story(folder: Folder, question_id: str) -> Iterator[str]:
         for hit in _rows(catalogue, AssetPartition("system_retrievals", system), question_id)[:10]:
             yield f"    {hit['rank']:>3}. {hit['chunk_id'] or hit['reason']}  {'' if hit['score'] is None else round(hit['score'], 4)}"
         for delivered in _rows(catalogue, AssetPartition("contexts", system), question_id):
-            cut = len(delivered["cut_by_budget"])
-            yield f"    delivered {len(delivered['passages'])} passages, {delivered['tokens']} tokens, {cut} cut by the budget"
+            cut, tokens = len(delivered["cut_by_budget"]), "unknown" if delivered["tokens"] is None else delivered["tokens"]
+            yield f"    delivered {len(delivered['passages'])} passages, {tokens} tokens, {cut} cut by the budget"
         for answer in _rows(catalogue, AssetPartition("answers", system), question_id):
             yield f"    answer ({answer['status']}): {'refused' if answer['refused'] else answer['answer']}"
         for score in _rows(catalogue, AssetPartition("system_scores", system), question_id):

@@ -18,7 +18,7 @@ import numpy as np
 
 from rag_eval_assets.scoring.answers import score_answers
 from rag_eval_assets.scoring.relevance import Labels, Row, Span, read_labels
-from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK, SCORED
+from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK, SCORED, WHOLE_LOG
 
 INTERVENTIONS = ("control", "gold_context", "larger_top_k", "larger_budget")
 """What is tried of every failed question; beside these, `reranker=NAME` for each reranker named."""
@@ -277,11 +277,11 @@ def _implicate(question: Row, replays: Mapping[str, Replay], observed: str | Non
 
 
 def _detail(intervention: str, replay: Replay, label: str, run: _Run, first: Row | None) -> str | None:
-    top_k, budget = run.trials.limits(run.spec)
+    (top_k, budget), own = run.trials.limits(run.spec), run.spec["top_k"]
     condition = {
         "control": "the stored context, answered again",
         "gold_context": "the gold context alone",
-        "larger_top_k": f"top_k {top_k} in place of {run.spec['top_k']}",
+        "larger_top_k": "more than was logged" if own == WHOLE_LOG else f"top_k {top_k} in place of {own}",
         "larger_budget": f"token budget {budget} in place of {run.spec['token_budget']}",
     }.get(intervention, f"the recorded ranking in the order of {intervention.removeprefix('reranker=')}")
     if replay.recovered is None:

@@ -16,7 +16,7 @@ from ingestion.rates import clustered_mean
 from rag_eval_assets.scoring.answers import score_answers
 from rag_eval_assets.scoring.clusters import question_clusters
 from rag_eval_assets.scoring.relevance import Labels, Row, read_labels
-from rag_eval_assets.tables import NOT_APPLICABLE, OK, SCORED
+from rag_eval_assets.tables import AS_LOGGED, NOT_APPLICABLE, OK, SCORED, WHOLE_LOG
 
 SPLIT = "development"
 """The split that experiments look at: what steers a choice is no question of the release split."""
@@ -98,7 +98,7 @@ def replay_experiments(
         row |= {"metric": pass_metric, "generated": generated[place], "reused": len(point.contexts) - generated[place]}
         row |= {"changed": sum(_key(c) != _key(own[q]) for q, c in point.contexts.items())}
         delivered = [c["tokens"] for c in point.contexts.values() if c["status"] == OK]
-        row |= {"tokens": math.fsum(delivered) / len(delivered) if delivered else None}
+        row |= {"tokens": math.fsum(delivered) / len(delivered) if delivered and None not in delivered else None}
         rows.append(row | _measured(mine, as_it_is[point.experiment], cluster_of, point))
     return rows
 
@@ -171,7 +171,7 @@ def _limits(plan: Plan, spec: Made, ranked: list[Made], own: Mapping[str, Made],
     for limit, tried in (("top_k", plan.top_k), ("token_budget", plan.token_budget)):
         mine = spec[limit]
         for value in sorted({*tried, mine} if tried else (), key=lambda v: math.inf if v is None else v):
-            name, stopped = NO_BUDGET if value is None else str(value), _only_logged(spec)
+            name, stopped = NO_BUDGET if value is None else AS_LOGGED if value == WHOLE_LOG else str(value), _only_logged(spec)
             if value == mine:
                 yield _Point(limit, name, True, own)
                 continue

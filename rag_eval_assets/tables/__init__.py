@@ -6,6 +6,7 @@ row is computed (pure packages), how a file is written (`storage`).
 
 from rag_eval_assets.tables.chunks import CHUNKS
 from rag_eval_assets.tables.contract import (
+    AS_LOGGED,
     CONTENT_STATUSES,
     DERIVED_SLICES,
     FAILED,
@@ -19,6 +20,7 @@ from rag_eval_assets.tables.contract import (
     STAGES,
     TRANSIENT,
     UNITS,
+    WHOLE_LOG,
     Family,
     Role,
     Table,
@@ -31,6 +33,7 @@ from rag_eval_assets.tables.release import RELEASE
 from rag_eval_assets.tables.retrieval import RETRIEVAL
 
 __all__ = [
+    "AS_LOGGED",
     "CONTENT_STATUSES",
     "DERIVED_SLICES",
     "FAILED",
@@ -45,6 +48,7 @@ __all__ = [
     "TABLES",
     "TRANSIENT",
     "UNITS",
+    "WHOLE_LOG",
     "Family",
     "Role",
     "Table",

@@ -106,6 +106,9 @@ REASONS: dict[str, str] = {
 TRANSIENT = ("timeout", "memory", "crashed", "too_large", "rate_limited", "endpoint_failed", "spend_limit", "no_key")
 """Reasons that another try, or another limit, may mend."""
 
+WHOLE_LOG, AS_LOGGED = 1_000_000, "as logged"
+"""Depth and top_k of a log that settings do not cut, and what is said in their place."""
+
 STAGES: dict[str, str] = {
     "acquired": "source_documents",
     "parsed": "parsed_documents",

@@ -92,7 +92,7 @@ GENERATION = (
         QUESTION_ID,
         col("split", string, "Split of the question."),
         col("passages", pa.list_(PASSAGE), "Passages delivered, in the order delivered."),
-        col("tokens", i32, "Tokens delivered."),
+        col("tokens", i32, "Tokens delivered; null where those of a passage are unknown.", null=True),
         col("cut_by_top_k", strings, "Chunk ids retrieved but past top_k."),
         col("cut_by_budget", strings, "Chunk ids within top_k that the budget cut."),
         col("context_truncated", boolean, "Whether the budget cut anything."),

@@ -43,6 +43,11 @@ def test_a_budget_reached_exactly_is_kept_to() -> None:
     assert delivered(ranked(60, 40, 1), token_budget=100)["tokens"] == 100
 
 
+def test_tokens_of_a_passage_that_nobody_counted_leave_the_sum_unknown() -> None:
+    assert delivered(ranked(60, None))["tokens"] is None
+    assert delivered([retrieval("q", 1, "d", 0, "text", tokens=60)])["tokens"] == 60
+
+
 def test_tokens_are_never_guessed() -> None:
     with pytest.raises(ValueError, match="no token count"):
         delivered(ranked(10, None), token_budget=100)

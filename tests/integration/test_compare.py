@@ -29,6 +29,8 @@ def test_a_comparison_exits_three_where_evidence_is_thin_and_one_where_it_cannot
     said = rag_eval(synced, *words, "--junit", str(junit), "--json", str(rows), code=3)
     assert "INSUFFICIENT_EVIDENCE: second against june" in said
     assert 'changed  chunking: "window-16-o0" -> "whole"' in said
+    assert "Undecided for lack of questions: " in said
+    assert "'rag-eval power --margin 0.05' says how many" in said.replace("\n", " ")
     told = json.loads(rows.read_text())
     ranking = next(r for r in told["rows"] if r["claim_name"] == "ranking")
     assert (ranking["decision"], ranking["decision_reason"], ranking["role"]) == (

@@ -435,8 +435,8 @@ def test_logged_rankings_and_answers_are_scored_and_their_faults_name_line_and_i
     assert sync(folder).runs == []
 
     (folder.path / "retrievals.jsonl").write_text(json.dumps({**ranking, "id": "q77"}) + "\n")
-    report = sync(Folder(folder.path))
-    assert any("no golden question has the id q77" in told for told in report.failed.values())
+    with pytest.raises(SettingsError, match=r"retrievals\.jsonl:1: no golden question has the id 'q77'; remove the line or add"):
+        sync(Folder(folder.path))
     (folder.path / "retrievals.jsonl").write_text("{\n")
     with pytest.raises(SettingsError, match=r"retrievals\.jsonl:1: "):
         sync(Folder(folder.path))

@@ -19,7 +19,7 @@ import pytest
 
 from rag_eval_assets.report import canvas, page, pictures
 from rag_eval_assets.report.failures import implicated
-from rag_eval_assets.tables import TABLES
+from rag_eval_assets.tables import TABLES, WHOLE_LOG
 
 Row = dict[str, Any]
 Maker = Callable[..., Row]
@@ -250,6 +250,16 @@ def test_of_what_changes_from_run_to_run_the_page_shows_seconds_and_what_caches_
     told = {(name, column) for name, columns in page.READS.items() for column in columns if TABLES[name].role(column) != "content"}
     costs = {("system_costs", f"run_{figure}") for figure in ("p50", "p95", "p99", "mean", "total")}
     assert told == {("retriever_comparison", "seconds_p50"), ("retriever_comparison", "seconds_p95")} | costs
+
+
+def test_a_log_without_limits_is_shown_as_logged_and_tokens_that_nobody_counted_as_unknown(sample: Tables) -> None:
+    sample["system_specs"]["baseline"][0] |= {"kind": "import", "depth": WHOLE_LOG, "top_k": WHOLE_LOG, "token_budget": None}
+    for context in sample["contexts"]["baseline"]:
+        context["tokens"] = None
+    words = " ".join(Markup(page.render(sample, name="x")).words.split())
+    assert "as logged, budget none" in words
+    assert "1000000" not in words.replace(",", "")
+    assert "tokens unknown" in words
 
 
 def test_an_evaluation_without_any_table_still_gives_a_page(undrawn: None) -> None:
