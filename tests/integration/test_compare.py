@@ -72,3 +72,11 @@ def test_claims_of_a_policy_in_the_settings_are_gates(synced: Folder) -> None:
     rows = catalogue.read(AssetPartition("comparison", "first"))[0].to_pylist()
     decided = {r["claim_name"]: (r["decision"], r["decision_reason"]) for r in rows if r["role"] == "declared"}
     assert decided == {gate: (r["decision"], r["decision_reason"]) for (gate, scope), r in gates.items() if scope == "first/june"}
+
+
+def test_power_says_what_to_change_where_fewer_questions_or_none_are_enough(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    assert "Fewer are enough for a larger --margin" in rag_eval(folder, "power", "--margin", "0.1")
+    worse = rag_eval(folder, "power", "--margin", "0.02", "--difference", "-0.05")
+    assert "no number of questions is enough" in worse
+    assert "a larger --margin or a better candidate is needed" in worse
