@@ -176,7 +176,7 @@ def listener() -> Iterator[tuple[str, list[bytes]]]:
 
 
 def referring(path: Path, url: str) -> Path:
-    """An Office file whose every part refers to a remote picture, template and stylesheet."""
+    """An Office file whose every part refers to a remote picture and template, with members that would be unpacked elsewhere."""
     kinds = ("image", "attachedTemplate", "oleObject", "hyperlink")
     start = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
     more = "".join(f'<Relationship Id="far{kind}" Type="{start}{kind}" Target="{url}/{kind}" TargetMode="External"/>' for kind in kinds)
@@ -186,6 +186,7 @@ def referring(path: Path, url: str) -> Path:
         if name.endswith(".rels"):
             members[name] = members[name].replace(b"</Relationships>", more.encode() + b"</Relationships>")
     assert any(url.encode() in data for data in members.values())
+    members |= dict.fromkeys(("../../escaped.txt", str(path.parent.parent / "escaped.txt"), "..\\escaped.txt", "CON", "nul.xml."), b"<x/>")
     path.write_bytes(zipped(members))
     return path
 
@@ -231,7 +232,7 @@ def write_referring(folder: Path, url: str, secret: Path) -> list[str]:
     return [*made, *office]
 
 
-def test_nothing_that_a_document_refers_to_is_fetched_or_read_from_the_disk(
+def test_nothing_that_a_document_refers_to_is_fetched_or_read_from_the_disk_and_no_member_is_unpacked(
     tmp_path: Path, listener: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, came = listener
@@ -244,6 +245,8 @@ def test_nothing_that_a_document_refers_to_is_fetched_or_read_from_the_disk(
     requests = [ParseRequest(p.name, p, sniff(p), "any", hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
     ended = {rows[0]["doc_id"]: rows for rows in parse_files("unstructured", requests, LIMITS)}
     assert came == []
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == sorted([*names, "secret.txt"])
+    assert not (tmp_path.parent / "escaped.txt").exists()
     for name, rows in ended.items():
         text = " ".join(row["text"] or "" for row in rows) + (rows[0]["detail"] or "")
         assert "sesame" not in text, name
