@@ -151,7 +151,9 @@ def to_dagster(
         except _typed_failures() as error:
             raise dg.Failure(f"{node}: {error}", allow_retries=False) from error
         except Exception as error:
-            raise unwritable(error, graph.folder.state) or error from error
+            if (told := unwritable(error, graph.folder.state)) is not None:
+                raise told from error
+            raise
         return dg.MaterializeResult(
             value=finished,
             data_version=dg.DataVersion(finished.data_version),

@@ -90,7 +90,9 @@ def write(path: UPath, data: bytes) -> Mark | None:
     try:
         return _write_beside(path, data)
     except OSError as error:
-        raise unwritable(error, str(path), writing=True) or error from error
+        if (told := unwritable(error, str(path), writing=True)) is not None:
+            raise told from error
+        raise
 
 
 def _write_beside(path: UPath, data: bytes) -> Mark:
