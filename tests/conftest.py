@@ -44,7 +44,14 @@ def pytest_configure() -> None:
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
-_LONGEST_FIRST = ("test_kills.py", "test_faults.py", "test_invalidation.py", "test_cli.py", "test_parsers_hostile_files.py", "test_no_network.py")
+_LONGEST_FIRST = (
+    "test_kills.py",
+    "test_faults.py",
+    "test_invalidation.py",
+    "test_cli.py",
+    "test_parsers_hostile_files.py",
+    "test_no_network.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
