@@ -21,7 +21,7 @@ from rag_eval_assets.generation.answer_rows import answer_row
 from rag_eval_assets.graph import Step
 from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.scoring.diagnosis import Replay, Score, Trials, diagnose
-from rag_eval_assets.scoring.experiments import Plan, replay_experiments, to_answer
+from rag_eval_assets.scoring.experiments import Plan, replay_experiments, tried
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import FAILED
@@ -68,7 +68,7 @@ def diagnosed_anew(step: Step, tables: Mapping[str, pa.Table]) -> tuple[pa.Table
 
 def _work(step: Step, rows: Rows) -> dict[str, Row]:
     """Questions by work key: what was asked, labelled, ranked, delivered, answered and hidden of it, its verdict, and what is tried."""
-    spec, tried = rows["system_specs"][0], _tries(step.settings)
+    spec, tries = rows["system_specs"][0], _tries(step.settings)
     metric = step.settings.scoring.pass_metric
     system = {name: spec[name] for name in _SPEC}
     found = {name: by(rows[name], "question_id") for name in ("contexts", "answers", "filter_exclusion")}
@@ -87,7 +87,7 @@ def _work(step: Step, rows: Rows) -> dict[str, Row]:
             verdict and [verdict["value"], verdict["status"], verdict["reason"]],
             found["filter_exclusion"].get(name),
         )
-        keys[work_key(step.code, tried, system, never, question, *own)] = question
+        keys[work_key(step.code, tries, system, never, question, *own)] = question
     return keys
 
 
@@ -113,8 +113,8 @@ def answered_anew(step: Step, tables: Mapping[str, pa.Table]) -> tuple[pa.Table,
     counts, plan = Counter[str](), planned(step)
     rows = {name: table.to_pylist() for name, table in tables.items()} if plan else {}
     spec = rows["system_specs"][0] if plan else {}
-    pairs = to_answer(*_recorded(rows), plan, assemble=context.assemble, reorder=context.reorder) if plan else []
-    wanted = answer_keys(step, spec, pairs)
+    new = tried(*_recorded(rows), plan, context.assemble, context.reorder).new[0] if plan else {}
+    wanted = answer_keys(step, spec, list(new.values()))
     kept, todo = step.reuse(wanted)
     keys = {(question["question_id"], delivered["context_sha256"]): key for key, (question, delivered) in wanted.items()}
     made = answer(step, spec, todo, counts) if todo else []

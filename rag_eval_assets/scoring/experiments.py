@@ -84,11 +84,11 @@ def replay_experiments(
     """
     if not plan:
         return []
-    tried = _tried(questions, evidence, spec, retrievals, contexts, answers, plan, assemble, reorder)
-    asked, own, points, answered = tried.asked, tried.own, tried.points, tried.answered
-    new, generated = tried.new
+    found = tried(questions, evidence, spec, retrievals, contexts, answers, plan, assemble, reorder)
+    asked, own, points, answered = found.asked, found.own, found.points, found.answered
+    new, generated = found.new
     answered |= dict(zip(new, read(list(new.values())) if new else (), strict=True))
-    scores = _Scores(asked, tried.evidence, answered, pass_metric, bool(spec["require_citations"]), answer_schema)
+    scores = _Scores(asked, found.evidence, answered, pass_metric, bool(spec["require_citations"]), answer_schema)
     as_it_is = {point.experiment: scores.of(point) for point in points if point.as_it_is}
     cluster_of = question_clusters(asked)
     rows = []
@@ -103,25 +103,9 @@ def replay_experiments(
     return rows
 
 
-def to_answer(
-    questions: Iterable[Made],
-    evidence: Iterable[Made],
-    spec: Made,
-    retrievals: list[Made],
-    contexts: Iterable[Made],
-    answers: Iterable[Made],
-    plan: Plan,
-    *,
-    assemble: Assemble,
-    reorder: Reorder,
-) -> list[tuple[Made, Made]]:
-    """The (question, context) pairs that `replay_experiments` asks its `read` for, in that order."""
-    return list(_tried(questions, evidence, spec, retrievals, contexts, answers, plan, assemble, reorder).new[0].values())
-
-
 # ------------------------------------------------------------------------------------------------------------------- points
 @dataclass(frozen=True)
-class _Tried:
+class Tried:
     """Every point with its contexts, over the questions looked at, and the answers that the system gave them."""
 
     asked: list[Made]
@@ -143,7 +127,7 @@ class _Tried:
         return new, counts
 
 
-def _tried(
+def tried(
     questions: Iterable[Made],
     evidence: Iterable[Made],
     spec: Made,
@@ -153,7 +137,8 @@ def _tried(
     plan: Plan,
     assemble: Assemble,
     reorder: Reorder,
-) -> _Tried:
+) -> Tried:
+    """What a plan tries of the recorded rankings; `new` holds the (question, context) pairs that `replay_experiments` asks `read` for."""
     asked = sorted((q for q in questions if q["split"] == SPLIT), key=lambda q: q["question_id"])
     names = {q["question_id"] for q in asked}
     own = {c["question_id"]: c for c in contexts if c["question_id"] in names}
@@ -162,7 +147,7 @@ def _tried(
     points = [*_limits(plan, spec, ranked, own, assemble)]
     if plan.order:
         points += [*_orderings(plan.order, spec, ranked, own, assemble), *_places(spec, read_labels(asked, labels), own, reorder)]
-    return _Tried(asked, labels, own, points, {_key(own[a["question_id"]]): a for a in answers if a["question_id"] in own})
+    return Tried(asked, labels, own, points, {_key(own[a["question_id"]]): a for a in answers if a["question_id"] in own})
 
 
 def _limits(plan: Plan, spec: Made, ranked: list[Made], own: Mapping[str, Made], assemble: Assemble) -> Iterator[_Point]:
