@@ -106,7 +106,8 @@ def test_settings_and_readers_of_the_product_accept_the_folder() -> None:
     assert [(rule.glob, rule.doc_class) for rule in settings.classes] == RULES
     assert {row["doc_class"] for row in corpus.values()} <= settings.parser_of.keys()
     assert settings.nightly.timezone == "Europe/Amsterdam"
-    assert 6 <= len(settings.chunkings) <= 8
+    assert {"sentence", "parent_child", "structural", "recursive", "window"} <= {line.strategy for line in settings.chunkings}
+    assert len(settings.chunkings) <= 9
     assert all(gate.starting_value for gate in settings.gates.values())
     assert len(read_golden(DATA / "golden", list(corpus))) == len(_golden())
     assert label_files.read_labels(DATA / "labels", list(corpus))
