@@ -1,4 +1,4 @@
-"""Faults that production brings: full and read-only disks, files damaged by hand. Kills stand in test_kills.
+"""Faults that production brings: full and read-only disks, clocks set back, files damaged by hand. Kills stand in test_kills.
 
 Whatever happened, afterwards no file is torn, nothing false is fresh, and the next sync ends where an undisturbed one would.
 """
@@ -9,17 +9,20 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.resources.responses import Reply, ResponseStore, beginning, keeping
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.staleness import evaluate
-from rag_eval_assets.storage.sync import open_catalogue, rescan_roots, sync
+from rag_eval_assets.storage.sync import open_catalogue, open_instance, rescan_roots, sync
 from rag_eval_assets.storage.verify import verify_tables
 from rag_eval_assets.unwritable import GOES_ON, UnwritableError
 from tests.disks import small_disk
@@ -220,3 +223,31 @@ def test_older_versions_put_back_by_hand_are_stale_one_file_or_all_of_them(
     shutil.copytree(old, tables)
     assert "source_documents" in not_fresh(synced)
     ends_as(synced, undisturbed)
+
+
+def test_a_clock_that_was_ahead_and_was_set_back_makes_nothing_stale_and_nothing_false_fresh(
+    synced_once: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files and events of ten years ahead; then the clock is right again."""
+    import dagster._time
+
+    folder = Folder(shutil.copytree(synced_once, tmp_path / "small"))
+    ahead = timedelta(days=3650)
+    calm = versions(folder)
+    with monkeypatch.context() as patch:
+        now, right = dagster._time._mockable_get_current_datetime, time.time
+        patch.setattr(dagster._time, "_mockable_get_current_datetime", lambda: now() + ahead)
+        patch.setattr(time, "time", lambda: right() + ahead.total_seconds())
+        write(folder, "moved")
+        assert sync(folder, select=PART).failed == {}
+        instance = open_instance(folder)
+        latest = instance.get_latest_materialization_event(dg.AssetKey("unique_documents"))
+        instance.dispose()
+    assert latest is not None
+    assert latest.timestamp > time.time() + ahead.total_seconds() - 3600
+    for path in (*folder.corpus.iterdir(), *Path(folder.tables).rglob("*.parquet")):
+        os.utime(path, (time.time() + ahead.total_seconds(),) * 2)
+    ends_as(folder, undisturbed)
+    write(folder, "calm")  # its time is before that of the version it replaces
+    assert "source_documents" in not_fresh(folder)
+    ends_as(folder, calm)
