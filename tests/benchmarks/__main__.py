@@ -24,6 +24,7 @@ from tests.benchmarks import (
     no_change,
     parsing,
     responses_speed,
+    size,
     statistics_speed,
 )
 
@@ -49,6 +50,7 @@ def main() -> None:
         "s3_no_change": lambda scratch: many_machines.measure_s3(scratch, chosen.chunkings),
         "postgres_backfill": lambda scratch: many_machines.measure_postgres(scratch, chosen.chunkings),
         "dask_workers": lambda scratch: many_machines.measure_dask(scratch),
+        "size": lambda scratch: size.measure(scratch, chosen.chunks),
         "load": lambda scratch: load.measure(scratch, chosen.questions or 5_000, chosen.systems, chosen.concurrency),
         "icdar_parsers": lambda scratch: icdar_parsers.measure(chosen.parsers.split(",")),
     }
@@ -72,6 +74,7 @@ def main() -> None:
     parser.add_argument("--systems", type=int, default=3, help="systems of load")
     parser.add_argument("--concurrency", type=int, default=load.CONCURRENCY, help="calls in flight at once of load")
     parser.add_argument("--embedded", type=int, default=200, help="texts of embedding_speed")
+    parser.add_argument("--chunks", type=int, nargs="+", default=size.SIZES, help="sizes of size, in chunks")
     parser.add_argument("--swept", type=int, default=10, help="documents of 2,000 words of late_sweep")
     parser.add_argument("--responses", type=int, default=10_000, help="replies of responses_speed")
     chosen = parser.parse_args()

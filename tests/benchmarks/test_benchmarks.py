@@ -16,6 +16,7 @@ from tests.benchmarks import (
     no_change,
     parsing,
     responses_speed,
+    size,
     statistics_speed,
 )
 from tests.benchmarks.chunking_speed import GRID
@@ -97,3 +98,13 @@ def test_a_night_against_an_endpoint_that_faults_accounts_for_every_row_and_repl
     # 200 questions with one fault in twenty calls: each 429, 500 and cut reply is asked for again, a silent call is not.
     faults = result.seen["faults"]
     assert result.seen["calls"] - 200 == sum(faults.values()) - faults["silent"]
+
+
+def test_every_asset_of_the_chain_is_made_at_each_size(tmp_path: Path) -> None:
+    result = size.measure(tmp_path, sizes=(200, 400))
+    assert result.chunks[0] < result.chunks[1]
+    assert {name: len(costs) for name, costs in result.costs.items()} == dict.fromkeys(size.MEASURED, 2)
+    # A table of chunks that are twice as many is about twice as large; each process held at least what it was forked from.
+    small, large = (cost.size for cost in result.costs["chunks"])
+    assert 1.5 < large / small < 2.5
+    assert all(cost.peak > 0.9 * result.base for costs in result.costs.values() for cost in costs)
