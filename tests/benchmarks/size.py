@@ -1,8 +1,8 @@
 """How the chain grows with the corpus: processor seconds, peak memory and bytes of each asset at several numbers of chunks.
 
 Every asset runs its real body on the tables before it, in a process forked for it alone: reading its inputs, the body, the contract, the
-data version and the write all count, with the parse workers it starts. Documents are long texts, so that questions, 40 at every size, and
-files weigh little. Vectors are not here: the default embedder does tens of texts a second (`cost_growth` has its exponent and the graph's).
+data version and the write all count, with the parse workers it starts. Documents are long texts, so that files and questions, at most 40,
+weigh little. Vectors are not here: the default embedder does tens of texts a second (`cost_growth` has its exponent and the graph's).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _run(graph: Graph, catalogue: Catalogue, node: AssetPartition) -> Cost:
             finished = produce(graph, catalogue, node, inputs)
             catalogue.write(node, finished.table, finished.footer("size", versions))
             code = 0
-        except BaseException:  # noqa: BLE001  a fork must not return into the caller's code
+        except BaseException:  # a fork must not return into the code that made it
             traceback.print_exc()
         finally:
             sys.stderr.flush()
@@ -132,7 +132,9 @@ class Result:
         for smaller, larger in pairwise(range(len(self.chunks))):
             peaks = [max(costs[at].peak for costs in self.costs.values()) for at in (smaller, larger)]
             times = self.chunks[larger] / self.chunks[smaller]
-            yield f"peak memory        {peaks[1] / peaks[0]:.2f} times as high at {times:.1f} times the corpus"
+            above = [peak - self.base for peak in peaks]
+            told = f"{peaks[1] / peaks[0]:.2f} times as high at {times:.1f} times the corpus; what the work adds {above[1] / above[0]:.2f} times"
+            yield f"peak memory        {told}"
 
     def _growth(self, seconds: Sequence[float]) -> str:
         return f"; grows as size to the {self.exponent(seconds):.2f}" if len(self.chunks) > 1 else ""
