@@ -52,7 +52,8 @@ def run_file_findings(
         for row in sorted(unknown, key=lambda row: (row["line"], row["rank"])):
             places.setdefault(row["item"], row["line"])
         found += _finding(about, "unknown_unit", places, len(unknown), len(written))
-        wanted = [question for question, split in splits.items() if split in asked(chunking)]
+        searched = asked(chunking)
+        wanted = [question for question, split in splits.items() if split in searched]
         lacking = [question for question in wanted if question not in lines]
         gone, all_of = (Counter(splits[question] for question in some) for some in (lacking, wanted))
         by_split = ", ".join(f"{split} {gone[split]} of {all_of[split]}" for split in sorted(gone))

@@ -1,7 +1,7 @@
 """Retrieval assets: filters, rankings, scores and the chunk sweep.
 
-What belongs here: which (question, retriever) pairs are expected and what a ranking's row depends on. What does not: searching
-(`retrieval`), scoring (`scoring`).
+What belongs here: which (question, retriever) pairs are expected, what a ranking's row depends on, what run files are held against.
+What does not: searching (`retrieval`), scoring (`scoring`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def imported_runs(step: Step) -> Product:
 
 
 def _asked_splits(settings: Settings, chunking: str) -> Sequence[str]:
-    return SPLITS if runs_settings(settings, chunking)["every_split"] else (runs.TUNED_ON,)
+    """Splits whose questions are searched in a chunking: all where a system retrieves from it."""
+    return SPLITS if any(system.chunking == chunking for system in settings.systems.values()) else (runs.TUNED_ON,)
 
 
 def _findings(step: Step, hits: pa.Table, questions: pa.Table, chunks: Mapping[str, pa.Table], documents: pa.Table) -> list[dict[str, Any]]:
@@ -143,7 +144,8 @@ def retrieval_runs(
     """What every retriever finds for every question in this chunking; release questions only where a system retrieves from it."""
     refuse_errors(_findings(step, imported_runs, golden_questions, {step.partition: chunks}, unique_documents))
     chosen = runs_settings(step.settings, step.partition)
-    questions = [q for q in golden_questions.to_pylist() if q["split"] in _asked_splits(step.settings, step.partition)]
+    splits = _asked_splits(step.settings, step.partition)
+    questions = [q for q in golden_questions.to_pylist() if q["split"] in splits]
     gold = gold_of(chosen["retrievers"], questions, golden_evidence)
     return ranked(step, chosen["retrievers"], questions, chunks, chunk_embeddings, unique_documents, gold, imported_of(imported_runs))
 
