@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,6 +95,20 @@ class Server:
             return run if run["status"] == "SUCCESS" else None
 
         return wait_for(f"success of run {run_id}", ended)
+
+    def backfill(self, assets: Sequence[str], partitions: Sequence[str]) -> str:
+        """Start a backfill; its id, which its runs carry as the tag dagster/backfill."""
+        told = self.ask(
+            "mutation ($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {"
+            " __typename ... on LaunchBackfillSuccess { backfillId } } }",
+            p={"assetSelection": [{"path": [name]} for name in assets], "partitionNames": list(partitions)},
+        )
+        return str(told["launchPartitionBackfill"]["backfillId"])
+
+    def processes(self, word: str) -> list[psutil.Process]:
+        """Processes of this session whose command names `word`."""
+        mine = [process for process in psutil.process_iter(["cmdline"]) if _session(process.pid) == self.process.pid]
+        return [process for process in mine if word in " ".join(process.info["cmdline"] or ())]
 
     def launched_by(self, act: Callable[[], object], **tags: str) -> Run:
         """The first run that did not exist before `act`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -51,25 +51,25 @@ def _most_at_once(stats: list[Any]) -> int:
     return max(accumulate(change for _, change in moments))
 
 
+def bring_above(folder: Folder, keys: Sequence[str]) -> None:
+    """Sync what the backfilled assets read and what has no partitions."""
+    graph = Graph(folder)
+    above = {u.asset for name in CHUNKED for key in keys for u in graph.upstream(AssetPartition(name, key)) if u.partition is None}
+    assert sync(folder, select=sorted(above)).failed == {}
+
+
 @pytest.mark.timeout(2400)
 def test_a_backfill_with_four_runs_at_once_and_a_sync_end_at_the_data_versions_of_sqlite(
     server: Postgres, synced: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = small_folder(tmp_path / "on-postgres", FOUR)
-    graph = Graph(folder)
-    keys = graph.families["chunking"]
-    above = {u.asset for name in CHUNKED for key in keys for u in graph.upstream(AssetPartition(name, key)) if u.partition is None}
-    assert sync(folder, select=sorted(above)).failed == {}
+    keys = Graph(folder).families["chunking"]
+    bring_above(folder, keys)
 
     ui = Server(folder, tmp_path / "ui.log")
     try:
         wait_for("loaded code location with healthy daemons", ui.ready)
-        told = ui.ask(
-            "mutation ($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {"
-            " __typename ... on LaunchBackfillSuccess { backfillId } } }",
-            p={"assetSelection": [{"path": [name]} for name in CHUNKED], "partitionNames": keys},
-        )["launchPartitionBackfill"]
-        mine = {"dagster/backfill": told["backfillId"]}
+        mine = {"dagster/backfill": ui.backfill(CHUNKED, keys)}
         runs = wait_for("run of each partition", lambda: r if len(r := ui.runs(**mine)) == len(keys) else None)
         for run in runs:
             ui.succeeded(run["runId"])
