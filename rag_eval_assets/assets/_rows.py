@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 Row = dict[str, Any]
+
+
+def rows_of(table: pa.Table, at: Iterable[int] | None = None, batch: int = 16) -> Iterator[Row]:
+    """Rows in the table's order, those at the positions `at` alone where given. At most `batch` of them are Python objects at once."""
+    chosen, start = None if at is None else set(at), 0
+    for part in table.to_batches(max_chunksize=batch):
+        end = start + part.num_rows
+        here = part if chosen is None else part.take(pa.array([i - start for i in range(start, end) if i in chosen], pa.int64()))
+        yield from here.to_pylist()
+        start = end
 
 
 def by(rows: Iterable[Row], column: str) -> dict[str, Row]:
@@ -39,6 +51,12 @@ def join(kept: pa.Table, made: Sequence[Mapping[str, Any]]) -> pa.Table:
         return kept
     new = pa.table({f.name: pa.array([row[f.name] for row in made], f.type) for f in kept.schema}, schema=kept.schema)
     return pa.concat_tables([kept, new])
+
+
+def joined(kept: pa.Table, made: Iterable[Mapping[str, Any]], batch: int = 1024) -> pa.Table:
+    """`join` of rows that are still being made: at most `batch` of them are Python objects at once."""
+    rows = iter(made)
+    return pa.concat_tables([kept, *map(partial(join, kept.slice(0, 0)), iter(lambda: list(islice(rows, batch)), []))])
 
 
 def with_column(table: pa.Table, name: str, values: Sequence[Any], schema: pa.Schema) -> pa.Table:

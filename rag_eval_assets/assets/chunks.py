@@ -5,6 +5,7 @@ What belongs here: what a chunk's row depends on. What does not: where to cut (`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from ingestion import tokenizers
 from ingestion.chunking import STRATEGIES, Embed, chunk_document
-from rag_eval_assets.assets._rows import join, row_digests
+from rag_eval_assets.assets._rows import Row, joined, row_digests, rows_of
 from rag_eval_assets.assets.embedding import embedder_facts, embedder_is_there, open_embedder, uncut, vectors
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
@@ -57,15 +58,16 @@ def chunks(step: Step, unique_documents: pa.Table) -> Product:
     }
     kept, todo = step.reuse(wanted)
     keys = {named[at]["doc_id"]: key for key, at in wanted.items()}
-    rows = []
-    for done, document in enumerate(unique_documents.take(pa.array(todo, pa.int64())).to_pylist(), 1):
-        made = cut(document, step.partition, name, embed)
-        rows += [{**row, "work_key": keys[document["doc_id"]]} for row in made]
-        step.progress(done, len(todo))
-    table = join(kept, rows)
-    return Product(
-        table, computed=len(rows), pictures={"token_lengths": corpus_pictures.token_lengths(table.select(["tokens"]).to_pylist())}
-    )
+
+    def made() -> Iterator[Row]:
+        for done, document in enumerate(rows_of(unique_documents, todo), 1):
+            for row in cut(document, step.partition, name, embed):
+                yield {**row, "work_key": keys[document["doc_id"]]}
+            step.progress(done, len(todo))
+
+    table = joined(kept, made())
+    lengths = corpus_pictures.token_lengths(rows_of(table.select(["tokens"]), batch=4096))
+    return Product(table, computed=table.num_rows - kept.num_rows, pictures={"token_lengths": lengths})
 
 
 def cut(document: dict[str, Any], key: str, tokenizer: str, embed: Embed | None = None) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rag_eval_assets.report import canvas, facts, formats
@@ -163,7 +163,7 @@ def dedup_curve(rows: Rows) -> bytes:
 
 
 # -------------------------------------------------------------------------------------------------------------- chunks
-def token_lengths(rows: Rows) -> bytes:
+def token_lengths(rows: Iterable[Row]) -> bytes:
     """chunks rows: how many chunks have how many tokens."""
     title = "Chunk lengths"
     lengths = sorted(r["tokens"] for r in rows)
