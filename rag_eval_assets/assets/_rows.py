@@ -35,14 +35,17 @@ def grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
     return found
 
 
-def row_digests(column: pa.ChunkedArray) -> list[str]:
-    """SHA-256 of the JSON of each value, for columns that are costly as Python objects."""
+def row_digests(column: pa.ChunkedArray, batch: int = 64) -> list[str]:
+    """SHA-256 of the JSON of each value, for columns that are costly as Python objects. The JSON of `batch` values is held at once."""
     import duckdb
 
-    values = pa.table({"value": column})
+    found: list[str] = []
     with duckdb.connect(config={"threads": 1}) as connection:  # one thread: rows stay in order
-        connection.register("given", values)
-        return [digest for (digest,) in connection.sql("SELECT sha256(CAST(to_json(value) AS VARCHAR)) FROM given").fetchall()]
+        for part in pa.table({"value": column}).to_batches(max_chunksize=batch):
+            connection.register("given", pa.Table.from_batches([part]))
+            rows = connection.sql("SELECT sha256(CAST(to_json(value) AS VARCHAR)) FROM given").fetchall()
+            found += [digest for (digest,) in rows]
+    return found
 
 
 def join(kept: pa.Table, made: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_eval_assets.assets._rows import joined, rows_of
+from rag_eval_assets.assets._rows import joined, row_digests, rows_of
 
 ROWS = [{"name": f"n{number}", "parts": [{"at": number}] * (number % 3)} for number in range(10)]
 TABLE = pa.concat_tables([pa.Table.from_pylist(ROWS[:4]), pa.Table.from_pylist(ROWS[4:])])
@@ -49,3 +51,9 @@ def test_no_more_than_a_batch_of_new_rows_is_alive_at_once() -> None:
 
     assert joined(pa.table({"number": pa.array([], pa.int64())}), made(), batch=10)["number"].to_pylist() == list(range(100))
     assert most <= 11  # the one that was made last too
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_digests_are_those_of_each_values_json_whatever_the_batch(batch: int) -> None:
+    expected = [hashlib.sha256(json.dumps(row["parts"], separators=(",", ":")).encode()).hexdigest() for row in ROWS]
+    assert row_digests(TABLE["parts"], batch) == expected
