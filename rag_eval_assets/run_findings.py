@@ -76,10 +76,10 @@ def _finding(about: Row, kind: str, places: Mapping[str, int], count: int, of: i
         )
     else:
         cut = re.search(r"#\d+-\d+$", first[0])
-        mend = "the chunking that they were cut by" if cut else "whole, or write ids of its chunks"
-        said = (
-            f"{share} hits stand for no chunk of {about['chunking']}: {told}; their questions fail and count 0; let 'chunkings' be {mend}"
-        )
+        other = "the chunking that they were cut by" if cut else "whole, or write ids of its chunks"
+        # Where most hits fit, another chunking would fit fewer.
+        mend = f"let 'chunkings' be {other}" if 2 * count > of else "correct or remove these lines"
+        said = f"{share} hits stand for no chunk of {about['chunking']}: {told}; their questions fail and count 0; {mend}"
     return [
         {
             **about,

@@ -72,7 +72,8 @@ def read_strict(path: Path, model: type[Model], hint: str = "") -> tuple[Model, 
         text = path.read_text(encoding="utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if root is not None and _written_out(root, {}) > MOST_NODES:
-            raise SettingsError(f"{path}: its aliases stand for more than {MOST_NODES:,} values; write out what is meant")
+            told = f"its aliases stand for more than {MOST_NODES:,} values, or for themselves; write out what is meant"
+            raise SettingsError(f"{path}: {told}")
         raw = yaml.safe_load(text)
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1

@@ -47,6 +47,12 @@ def test_chunks_of_another_chunking_beside_known_ones_are_a_warning_that_names_f
     refuse_errors([row])
 
 
+def test_where_most_hits_fit_the_lines_are_to_be_mended_and_not_the_chunking() -> None:
+    row = findings(hit("q1", 1, "a.md#0-10"), hit("q1", 2, "a.md#0-9", 2), hit("q2", 3, "b.md"))["unknown_unit"]
+    assert (row["severity"], row["count"], row["total"]) == ("warning", 1, 3)
+    assert told(row).endswith("'a.md#0-9'; their questions fail and count 0; correct or remove these lines")
+
+
 def test_a_chunking_without_chunks_is_no_fault_of_the_file() -> None:
     assert findings(hit("q1", 1, "a.md"), hit("q2", 2, "b.md"), chunks=set()) == {}
 

@@ -19,7 +19,7 @@ def file_name_problem(name: str) -> str | None:
     """Why a name that becomes a file's may not be one everywhere, or None: it climbs, ends in a dot, or is a device of Windows."""
     if ".." in name or name.endswith("."):
         return "must hold no '..' and end in no dot, for files are named after it"
-    return "is a device on Windows, where no file can be named after it" if name.split(".")[0] in _RESERVED else None
+    return "is the name of a device on Windows, and files are named after it; choose another" if name.split(".")[0] in _RESERVED else None
 
 
 Name = Annotated[
