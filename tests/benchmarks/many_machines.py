@@ -173,7 +173,7 @@ def _expect(process: subprocess.Popen[str], word: str) -> None:
         raise RuntimeError(f"a process of the backfill said {said!r} where {word!r} was due")
 
 
-def measure_dask(path: Path, parsed: int = 400, embedded: int = 640, turns: int = 3) -> Result:
+def measure_dask(path: Path, parsed: int = 64, embedded: int = 256, turns: int = 3) -> Result:
     """The same files and texts on one Dask worker of one thread and on two, their parsers and models warm."""
     from rag_eval_assets.resources.embedders import embed_batch, embed_texts, load_embedder
 
@@ -204,7 +204,7 @@ def measure_dask(path: Path, parsed: int = 400, embedded: int = 640, turns: int 
             return time.perf_counter() - began
 
         for address in (one.address, two.address):
-            parse(address, 64), embed(address, 256)
+            parse(address, 8), embed(address, 32)
         ways = {
             f"{what}, {name}": partial(do, address)
             for what, do in (("parse", parse), ("embed", embed))

@@ -86,7 +86,7 @@ def test_a_sync_with_nothing_stale_is_measured_on_s3_and_beside_it(tmp_path: Pat
 
 
 def test_the_same_files_and_texts_go_to_one_worker_and_to_two(tmp_path: Path) -> None:
-    result = many_machines.measure_dask(tmp_path, parsed=40, embedded=80, turns=1)  # raises where a file is not parsed
+    result = many_machines.measure_dask(tmp_path, parsed=16, embedded=48, turns=1)  # raises where a file is not parsed
     assert len(result.seconds) == 4
 
 
