@@ -32,8 +32,8 @@ def read_runs(folder: Path, paths: Mapping[str, str], documents: Collection[str]
 
     `.jsonl` holds {"question", "hits": [{"id", "score"?}]} lines, best first; any other file is a TREC run of lines
     `question Q0 id rank score tag`, whose rank rules. An id is a chunk's, a document's (percent-encoded where it has white space), or a
-    document's without its suffix .txt, as BEIR has it. Raises RunFileError for files that are not there or not readable, repeated
-    ids, questions or ranks, scores that are not finite and documents that the corpus does not hold.
+    document's without its suffix .txt, as BEIR has it; one of a document that the corpus does not hold stands as it is. Raises
+    RunFileError for files that are not there or not readable, repeated ids, questions or ranks and scores that are not finite.
     """
     problems: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -65,9 +65,7 @@ def _resolved(path: Path, runs: _Read, documents: Collection[str], problems: lis
         own: dict[str, _Placed] = {}
         for line, written, score in hits:
             place, item = f"{path}:{line}", _item(written, documents)
-            if item is None:
-                problems.append(f"{place}: question {question!r}: {written!r} is of no document in the corpus; add it or remove the line")
-            elif item in own:
+            if item in own:
                 problems.append(f"{place}: question {question!r}: {written!r} is there twice; keep one")
             elif score is not None and not math.isfinite(score):
                 problems.append(f"{place}: question {question!r}: the score of {written!r} is not finite; give a number")
@@ -77,15 +75,20 @@ def _resolved(path: Path, runs: _Read, documents: Collection[str], problems: lis
     return found
 
 
-def _item(written: str, documents: Collection[str]) -> str | None:
-    """The chunk or document id that is meant; None where its document is not in the corpus."""
-    for name in dict.fromkeys((written, unquote(written))):
-        item = unicodedata.normalize("NFC", name)
-        if item in documents or re.sub(r"#\d+-\d+$", "", item) in documents:
+def _item(written: str, documents: Collection[str]) -> str:
+    """The chunk or document id that is meant."""
+    names = [unicodedata.normalize("NFC", name) for name in (written, unquote(written))]
+    for item in names:
+        if item in documents or document_of(item) in documents:
             return item
         if f"{item}.txt" in documents:
             return f"{item}.txt"
-    return None
+    return names[-1]
+
+
+def document_of(item: str) -> str:
+    """The document of a chunk's id; a document's id itself."""
+    return re.sub(r"#\d+-\d+$", "", item)
 
 
 def _lines(path: Path, problems: list[str]) -> Iterator[tuple[int, str]]:

@@ -33,6 +33,11 @@ def test_json_lines_are_ordered_as_written_and_an_empty_ranking_is_one(tmp_path:
     assert read(tmp_path, text, "mine.jsonl") == [("q1", 1, "d3.txt", None), ("q1", 2, "d1.txt", 2.0), ("q2", 0, None, None)]
 
 
+def test_documents_that_the_corpus_lacks_are_read_as_they_stand(tmp_path: Path) -> None:
+    text = "q1 Q0 d9 1 2.5 t\nq1 Q0 e%20f.md#0-9 2 2.0 t\nq1 Q0 d1 3 1.0 t\n"
+    assert read(tmp_path, text) == [("q1", 1, "d9", 2.5), ("q1", 2, "e f.md#0-9", 2.0), ("q1", 3, "d1.txt", 1.0)]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -40,7 +45,7 @@ def test_json_lines_are_ordered_as_written_and_an_empty_ranking_is_one(tmp_path:
         ("q1 Q0 d1 1 2.0 t\nq1 Q0 d1.txt 2 1.0 t\n", "mine.trec:2: question 'q1': 'd1.txt' is there twice; keep one"),
         ("q1 Q0 d1 1 nan t\n", "mine.trec:1: question 'q1': the score of 'd1' is not finite; give a number"),
         ("q1 Q0 d1 1 inf t\n", "mine.trec:1: question 'q1': the score of 'd1' is not finite; give a number"),
-        ("q1 Q0 d9 1 2.0 t\n", "mine.trec:1: question 'q1': 'd9' is of no document in the corpus; add it or remove the line"),
+        ("q1 Q0 d%209 1 2.0 t\nq1 Q0 d%209 2 1.0 t\n", "mine.trec:2: question 'q1': 'd%209' is there twice; keep one"),
         ("q1 Q0 d1 1 2.0 t\nq1 Q0 d2 1 1.0 t\n", "mine.trec:2: question 'q1': rank 1 is there twice; the rank rules"),
         ("q1 Q0 d1 1 high t\n", "mine.trec:1: question 'q1': score 'high' is no number"),
         ("q1 d1 1 2.0\n", "mine.trec:1: not 'question Q0 id rank score tag'"),

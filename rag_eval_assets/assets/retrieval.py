@@ -91,7 +91,8 @@ def _findings(step: Step, hits: pa.Table, questions: pa.Table, chunks: Mapping[s
     splits = dict(zip(*(questions[name].to_pylist() for name in ("question_id", "split")), strict=True))
     merged = documents.select(["doc_id", "absorbed"]).to_pylist() if chosen else []
     units = {key: named_units(*(chunks[key][name].to_pylist() for name in ("chunk_id", "doc_id")), merged) for key in chosen.values()}
-    return findings_of(hits.to_pylist(), chosen, splits, partial(_asked_splits, step.settings), units.__getitem__)
+    survivors = {name: row["doc_id"] for row in merged for name in (*row["absorbed"], row["doc_id"])}
+    return findings_of(hits.to_pylist(), chosen, splits, partial(_asked_splits, step.settings), units.__getitem__, survivors)
 
 
 @table_asset(
@@ -110,7 +111,7 @@ def _findings(step: Step, hits: pa.Table, questions: pa.Table, chunks: Mapping[s
 def run_file_findings(
     step: Step, imported_runs: pa.Table, golden_questions: pa.Table, chunks: dict[str, pa.Table], unique_documents: pa.Table
 ) -> Product:
-    """What run files name that is not there: questions, chunks, documents; and questions that they lack."""
+    """What run files name that is not there or was merged away: questions, chunks, documents; and questions that they lack."""
     rows = _findings(step, imported_runs, golden_questions, chunks, unique_documents)
     return Product(rows, notes={f"{row['retriever']}_{row['finding']}": told(row) for row in rows})
 

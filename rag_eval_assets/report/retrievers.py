@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rag_eval_assets.report import canvas, formats
 from rag_eval_assets.report.facts import Row
 from rag_eval_assets.report.pieces import Tables, Values, measure_of, parts_of, picture, rows_of
-from rag_eval_assets.run_findings import told
+from rag_eval_assets.run_findings import in_line_order, told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,6 +79,6 @@ def retrievers(tables: Tables) -> Values:
     shown = picture(retriever_gains(decided), "Gains of retrievers", "Paired by question; right of the line is a gain.") if lines else None
     findings = [
         {**r, "told": told(r), "share": formats.percent(r["share"]), "look": "bad" if r["severity"] == "error" else "unsure"}
-        for r in rows_of(tables, "run_file_findings")
+        for r in sorted(rows_of(tables, "run_file_findings"), key=in_line_order)
     ]
     return {"rows": lines, "picture": shown, "findings": findings}

@@ -110,7 +110,8 @@ def losses(folder: Folder) -> Iterator[str]:
     if lost:
         every = "select question_id, doc_id, quotation, found_text from golden_evidence where match = 'none'"
         yield f"{len(lost)} of {len(quoted)} quotations were not found: {'; '.join(lost[:NAMED])}{_rest(lost, every)}"
-    yield from (run_findings.told(row) for row in table("run_file_findings", "file", "line", "retriever", "detail"))
+    findings = table("run_file_findings", "file", "line", "retriever", "finding", "detail")
+    yield from (run_findings.told(row) for row in sorted(findings, key=run_findings.in_line_order))
 
 
 def _rest(names: list[str], every: str) -> str:

@@ -68,13 +68,13 @@ RETRIEVAL = (
         col("file", string, "File, from the evaluation folder."),
         col("line", i32, "Line of the hit; of the question where it is empty or in a line of its own. Part of what findings tell."),
     ], root=True),
-    table("run_file_findings", "retrieval", "what a run file names that is not there, or lacks", ("retriever", "finding"), [
+    table("run_file_findings", "retrieval", "what a run file names that is not there or was merged, or lacks", ("retriever", "finding"), [
         col("retriever", string, "Retriever of kind run_file."),
         col("chunking", string, "Chunking that it runs on."),
         col("file", string, "File, from the evaluation folder."),
         col("line", i32, "First line that the finding is about."),
-        col("finding", string, "unknown_unit (a hit is no chunk of the chunking), unknown_question (not in the golden set) or missing_run "
-            "(a question that is searched has no ranking)."),
+        col("finding", string, "unknown_unit (a hit is no chunk of the chunking), unknown_question (not in the golden set), merged_unit (a "
+            "hit on a document that was merged into another) or missing_run (a question that is searched has no ranking)."),
         col("severity", string, "error where nothing in the file is known, which stops retrieval_runs; else warning."),
         col("count", i32, "Hits or questions that it is true of."),
         col("total", i32, "Hits or questions in the file; for missing_run, questions that are searched."),
