@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import sync
@@ -22,10 +24,15 @@ CHANGES = {
 
 @pytest.fixture(scope="session")
 def synced_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = small_folder(tmp_path_factory.mktemp("synced") / "small", CHANGES)
-    report = sync(folder)
-    assert report.failed == {}
-    return folder.path
+    """The folder, synced by the first worker that wants it, for all of them."""
+    base = tmp_path_factory.getbasetemp()
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "synced"
+    with FileLock(f"{place}.lock"):
+        if not place.exists():
+            making = tmp_path_factory.mktemp("making")
+            assert sync(small_folder(making / "small", CHANGES)).failed == {}
+            making.rename(place)
+    return place / "small"
 
 
 @pytest.fixture

@@ -15,19 +15,14 @@ from pathlib import Path
 import pytest
 
 from rag_eval_assets.settings import Folder
+from tests.command import rag_eval, rag_eval_process
 from tests.integration.conftest import CHANGES
 from tests.small import QUESTIONS, SETTINGS, write_questions, write_settings
 
 
-def rag_eval(folder: Folder, *words: str, code: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-m", "rag_eval_assets", "--data", str(folder.path), *words], capture_output=True, text=True)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
 def test_a_second_sync_says_that_nothing_is_stale_and_starts_no_run(synced: Folder) -> None:
     before = sorted(p.name for p in (synced.state / "dagster").rglob("*.db"))
-    said = rag_eval(synced, "sync")
+    said = rag_eval_process(synced, "sync")
     assert "Nothing is stale: no run started." in said
     assert sorted(p.name for p in (synced.state / "dagster").rglob("*.db")) == before
 
@@ -89,7 +84,7 @@ def test_sql_tells_of_a_table_without_a_file_and_refuses_a_damaged_one_where_the
 def test_sql_gives_csv_and_json_whole(synced: Folder) -> None:
     query = "select a.question_id, range as n, kinds from golden_questions a, range(40) order by 1, 2"
     for form, read in (("json", json.loads), ("csv", lambda text: list(csv.DictReader(io.StringIO(text))))):
-        rows = read(rag_eval(synced, "sql", query, "--format", form))
+        rows = read(rag_eval_process(synced, "sql", query, "--format", form))
         assert len(rows) == 9 * 40
         assert str(rows[-1]["n"]) == "39"
 
@@ -229,7 +224,7 @@ def test_what_only_reads_works_where_no_cache_can_be_written(synced: Folder, com
 def test_a_damaged_database_of_dagster_is_one_error_and_mended_as_it_says(synced: Folder) -> None:
     database = synced.state / "dagster" / "history" / "runs" / "index.db"
     database.write_bytes(b"no database" * 1_000)
-    said = rag_eval(synced, "sync", code=2)
+    said = rag_eval_process(synced, "sync", code=2)
     assert said.startswith(f"error {database}: a database of Dagster is damaged. Remove the folder {synced.state / 'dagster'}: ")
     shutil.rmtree(synced.state / "dagster")
     said = rag_eval(synced, "sync")
@@ -284,7 +279,7 @@ def test_a_filter_on_a_field_that_no_document_has_stops_before_anything_runs(syn
 
 def test_a_bad_golden_line_stops_before_anything_runs(synced: Folder) -> None:
     write_questions(synced.path, [*QUESTIONS, {"id": "q10", "question": "?", "split": "release", "colour": "red"}])
-    said = rag_eval(synced, "sync", code=2)
+    said = rag_eval_process(synced, "sync", code=2)
     assert "questions.jsonl:10" in said
     assert "'q10'" in said
     assert "colour" in said
@@ -312,7 +307,7 @@ def test_verify_names_what_is_torn_foreign_and_missing(synced: Folder) -> None:
     (tables / "chunks" / "whole.parquet").write_bytes(b"PAR1 no more")
     (tables / "documents.parquet").unlink()
     (tables / "notes.txt").write_text("mine")
-    said = rag_eval(synced, "verify", code=1)
+    said = rag_eval_process(synced, "verify", code=1)
     assert "torn: " in said
     assert "chunks/whole.parquet" in said
     assert "missing: 1 asset partitions have no file: documents. Run 'rag-eval sync'.\n" in said
@@ -338,7 +333,7 @@ def test_a_blocking_gate_is_exit_code_three(synced: Folder) -> None:
         "impossible": {"source": "system_summary", "metric": "P", "k": 5, "at_least": 1.0},
     }
     write_settings(synced.path, {**CHANGES, "gates": gates})
-    said = rag_eval(synced, "sync", code=3)
+    said = rag_eval_process(synced, "sync", code=3)
     assert "FAIL impossible on first" in said
 
 
