@@ -25,6 +25,8 @@ from tests.recorded import Play, RecordedEndpoint, recorded_endpoint
 from tests.small import SETTINGS, write_settings
 
 FIRST = SETTINGS["systems"]["first"]
+CALLS = ("answers", "diagnosis")
+"""The tables whose rows call the model of a reader."""
 
 
 def script(body: dict[str, Any], number: int) -> Play:
@@ -65,7 +67,7 @@ def replies(report: SyncReport, name: str) -> dict[str, int]:
 
 def test_a_model_answers_and_only_what_changed_is_asked_again(synced: Folder, endpoint: RecordedEndpoint) -> None:
     folder = with_model(synced, endpoint)
-    first = sync(folder)
+    first = sync(folder, select=CALLS)
     assert replies(first, "answers[chat]") == {"reused": 0, "asked": 8, "failed": 0}  # nothing is delivered for q9
     found = answers(folder, "chat")
     assert [(c["position"], c["chunk_id"] is None) for c in found["q6"]["citations"]] == [(0, False), (-1, True)]
@@ -76,10 +78,10 @@ def test_a_model_answers_and_only_what_changed_is_asked_again(synced: Folder, en
     assert all(row["first_token_seconds"] <= row["reply_seconds"] for row in found.values() if row["raw"])
     asked = len(endpoint.asked)
 
-    assert sync(folder).runs == []
+    assert sync(folder, select=CALLS).runs == []
     # Another top_k calls no retriever, and asks of the model only where the context is another one.
     folder = with_model(folder, endpoint, top_k=2)
-    report = sync(folder)
+    report = sync(folder, select=CALLS)
     assert not any(str(node).startswith("retrieval_runs") for node in report.materialized)
     told = replies(report, "answers[chat]")
     before = {q: row["context_sha256"] for q, row in found.items()}
@@ -90,29 +92,29 @@ def test_a_model_answers_and_only_what_changed_is_asked_again(synced: Folder, en
     # Back again: every reply is in the store.
     folder = with_model(folder, endpoint)
     asked = len(endpoint.asked)
-    told = replies(sync(folder), "answers[chat]")
+    told = replies(sync(folder, select=CALLS), "answers[chat]")
     assert (told["reused"], told.get("asked", 0)) == (len(changed), 0)
     assert {q: row["answer"] for q, row in answers(folder, "chat").items()} == {q: row["answer"] for q, row in found.items()}
     assert len(endpoint.asked) == asked
 
     # A new price table costs no call, another label asks everything anew.
     folder = with_model(folder, endpoint, model={"prices": {"prompt": 2.0, "completion": 20.0}})
-    assert replies(sync(folder), "answers[chat]").get("asked", 0) == 0
+    assert replies(sync(folder, select=CALLS), "answers[chat]").get("asked", 0) == 0
     assert answers(folder, "chat")["q6"]["cost"] == pytest.approx(0.004)
     assert len(endpoint.asked) == asked
     folder = with_model(folder, endpoint, model={"refresh": "tonight"})
-    assert replies(sync(folder), "answers[chat]")["asked"] == 8
+    assert replies(sync(folder, select=CALLS), "answers[chat]")["asked"] == 8
 
 
 def test_what_the_limits_left_out_is_typed_and_asked_for_once_they_allow_it(synced: Folder, endpoint: RecordedEndpoint) -> None:
     folder = with_model(synced, endpoint, model={"spend_limit": 0.008, "max_tokens": 100})
-    assert sync(folder).failed == {}
+    assert sync(folder, select=["answers"]).failed == {}
     found = answers(folder, "chat")
     left_out = {q for q, row in found.items() if row["reason"] == "spend_limit"}
     assert 0 < len(left_out) < 8
     assert all(found[q]["status"] == "failed" for q in left_out)
     folder = with_model(folder, endpoint, model={"spend_limit": 5.0, "max_tokens": 100})
-    told = replies(sync(folder), "answers[chat]")
+    told = replies(sync(folder, select=["answers"]), "answers[chat]")
     assert told["asked"] + told["reused"] == len(left_out)
     assert not any(row["reason"] == "spend_limit" for row in answers(folder, "chat").values())
 
@@ -143,7 +145,7 @@ def test_replies_and_what_they_cost_are_listed_with_calls_that_may_have_been_pai
 
 def test_a_replay_is_a_reply_of_its_own(synced: Folder, endpoint: RecordedEndpoint) -> None:
     folder = with_model(synced, endpoint)
-    assert sync(folder).failed == {}
+    assert sync(folder, select=CALLS).failed == {}
     controls = [row for row in rows(folder, "diagnosis", "chat") if row["intervention"] == "control" and row["status"] == "scored"]
     prompts = [re.sub(r"passage-\w+", "", str(body["messages"])) for body in endpoint.asked]
     assert len(controls) > 0
@@ -165,7 +167,7 @@ def test_a_judge_scores_answers_through_the_store_and_gates_nothing_before_its_a
         }
         write_settings(synced.path, changed)
         folder = Folder(synced.path)
-        told = replies(sync(folder), "judged_scores[first]")
+        told = replies(sync(folder, select=["gate_results"]), "judged_scores[first]")
         found = [r for r in rows(folder, "system_scores", "first") if r["metric"] == "claim_faithfulness@panel"]
         assert len(found) == 9
         assert {r["value"] for r in found if r["status"] == "scored"} == {1.0}
@@ -174,21 +176,21 @@ def test_a_judge_scores_answers_through_the_store_and_gates_nothing_before_its_a
         assert (gate["value"], gate["decision"], gate["decision_reason"]) == (1.0, "INSUFFICIENT_EVIDENCE", "judge_not_audited")
         asked = len(judge.asked)
         write_settings(synced.path, {**changed, "scoring": {"ks": [1, 10]}})
-        report = sync(Folder(synced.path))
+        report = sync(Folder(synced.path), select=["judged_scores"])
         assert "judged_scores[first]" not in {str(node) for node in report.materialized}
         # Another price or deadline, another metric: only rows that are not there are judged; what was asked is asked no more.
         dear = {**changed["models"]["m"], "prices": {"prompt": 1.0, "completion": 1.0}, "deadline_seconds": 30}
         write_settings(synced.path, {**changed, "models": {"m": dear}})
-        assert computed(sync(Folder(synced.path)))["judged_scores[first]"] == 0
+        assert computed(sync(Folder(synced.path), select=["judged_scores"]))["judged_scores[first]"] == 0
         more = {"panel": {"model": "m", "metrics": ["claim_faithfulness", "context_relevance"]}}
         write_settings(synced.path, {**changed, "models": {"m": dear}, "judges": more})
-        assert computed(sync(Folder(synced.path)))["judged_scores[first]"] == 9
+        assert computed(sync(Folder(synced.path), select=["judged_scores"]))["judged_scores[first]"] == 9
         claims = [body for body in judge.asked if "Split the text into claims" in body["messages"][0]["content"]]
         assert len(claims) == len([body for body in judge.asked[:asked] if body in claims])
         # The nightly run's label asks everything anew and keeps what was said before.
         asked = len(judge.asked)
         write_settings(synced.path, {**changed, "models": {"m": {**dear, "refresh": "tonight"}}})
-        report = sync(Folder(synced.path))
+        report = sync(Folder(synced.path), select=["judged_scores"])
         assert computed(report)["judged_scores[first]"] == 9
         assert replies(report, "judged_scores[first]")["asked"] == told["asked"]
         assert len(judge.asked) > asked
@@ -205,7 +207,7 @@ def test_an_entailment_scorer_scores_only_what_changed_and_gates_nothing_before_
         "gates": {"held": {"source": "system_summary", "metric": "entailment@nli", "unit": "question", "at_least": 0.5}},
     }
     write_settings(synced.path, changed)
-    report = sync(Folder(synced.path))
+    report = sync(Folder(synced.path), select=["gate_results"])
     assert computed(report)["judged_scores[first]"] == 9
     # The built-in reader quotes its passages word for word.
     found = {r["question_id"]: r for r in rows(synced, "system_scores", "first") if r["metric"] == "entailment@nli"}
@@ -213,7 +215,7 @@ def test_an_entailment_scorer_scores_only_what_changed_and_gates_nothing_before_
     (gate, *_) = open_catalogue(synced).read(AssetPartition("gate_results", None))[0].to_pylist()
     assert (gate["value"], gate["decision_reason"]) == (1.0, "judge_not_audited")
     write_settings(synced.path, {**changed, "scorers": {"nli": {**changed["scorers"]["nli"], "threshold": 0.9}}})
-    assert "judged_scores[first]" not in computed(sync(Folder(synced.path)))
+    assert "judged_scores[first]" not in computed(sync(Folder(synced.path), select=["judged_scores"]))
 
 
 SCORER = """
@@ -238,7 +240,7 @@ def test_a_judge_prefers_between_two_systems_and_asks_again_only_where_an_answer
             "judges": {"panel": {"model": "m", "metrics": [], "pairs": [["first", "second"]]}},
         }
         write_settings(synced.path, changed)
-        told = replies(sync(Folder(synced.path)), "preferences")
+        told = replies(sync(Folder(synced.path), select=["preference_summary"]), "preferences")
         found = {r["question_id"]: r for r in open_catalogue(synced).read(AssetPartition("preferences", None))[0].to_pylist()}
         assert len(found) == 9
         differ = [q for q, r in found.items() if r["reason"] == "position_dependent"]
@@ -249,12 +251,12 @@ def test_a_judge_prefers_between_two_systems_and_asks_again_only_where_an_answer
         asked = len(judge.asked)
         # Another limit computes no row, and another context only the rows whose answers are other ones.
         write_settings(synced.path, {**changed, "models": {"m": {**changed["models"]["m"], "deadline_seconds": 30}}})
-        report = sync(Folder(synced.path))
+        report = sync(Folder(synced.path), select=["preferences"])
         assert computed(report)["preferences"] == 0
         systems = {**SETTINGS["systems"], "second": {**SETTINGS["systems"]["second"], "top_k": 1}}
         before = {q: r["answer"] for q, r in answers(synced, "second").items()}
         write_settings(synced.path, {**changed, "systems": systems})
-        report = sync(Folder(synced.path))
+        report = sync(Folder(synced.path), select=["preferences"])
         other = {q for q, r in answers(synced, "second").items() if r["answer"] != before[q]}
         assert len(other) <= computed(report).get("preferences", 0) < 9
         assert len(judge.asked) - asked <= 2 * len(other)
@@ -327,21 +329,6 @@ def test_a_class_is_retrieved_from_once_and_a_changed_top_k_calls_generate_alone
     assert (lost["q1"], lost["q3"]) == ("ranked", None)
     assert sync(folder).runs == []
 
-    folder = with_class(folder, top_k=1)
-    report = sync(folder)
-    assert report.failed == {}
-    # The ranking that failed is tried again; no other question is retrieved for.
-    assert calls(folder)["retrieve"] == 1
-    assert len(answers(folder, "own")["q3"]["citations"]) == 1
-
-    # An edited document moves spans and calls nobody.
-    path = folder.corpus / "warranty.md"
-    path.write_text(path.read_text().replace("# Warranty", "# The warranty"))
-    assert sync(folder).failed == {}
-    assert calls(folder)["retrieve"] <= 1
-    moved = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q3"]
-    assert moved[0]["start"] == found[0]["start"] + len("The ")
-
     # A gate on the recorded times of retrieval judges them as they were recorded, and calls nobody.
     settings = yaml.safe_load((folder.path / "evaluation.yaml").read_text())
     quick = {"source": "system_costs", "metric": "retrieval_seconds_p95", "at_most": 60, "minimum_questions": 4}
@@ -354,8 +341,22 @@ def test_a_class_is_retrieved_from_once_and_a_changed_top_k_calls_generate_alone
     # Of four release questions the largest time is the 95th percentile.
     assert (gate["value"], gate["decision"]) == (max(seconds.values()), "PASS")
 
+    folder = with_class(folder, top_k=1)
+    assert sync(folder, select=["answers"]).failed == {}
+    # The ranking that failed is tried again; no other question is retrieved for.
+    assert calls(folder)["retrieve"] == 1
+    assert len(answers(folder, "own")["q3"]["citations"]) == 1
+
+    # An edited document moves spans and calls nobody.
+    path = folder.corpus / "warranty.md"
+    path.write_text(path.read_text().replace("# Warranty", "# The warranty"))
+    assert sync(folder, select=["system_retrievals"]).failed == {}
+    assert calls(folder)["retrieve"] <= 1
+    moved = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q3"]
+    assert moved[0]["start"] == found[0]["start"] + len("The ")
+
     folder = with_class(folder, "index_version = 'two'", top_k=1)
-    assert sync(folder).failed == {}
+    assert sync(folder, select=["system_retrievals"]).failed == {}
     assert calls(folder)["retrieve"] == 9
 
 
@@ -394,16 +395,16 @@ def test_a_call_that_hangs_fails_its_own_question_and_is_tried_again(synced: Fol
         write_settings(synced.path, {**CHANGES, "systems": {"first": FIRST, "own": own}})
         return Folder(synced.path)
 
-    folder = within(5)
-    assert sync(folder).failed == {}
+    folder = within(3)
+    assert sync(folder, select=["answers"]).failed == {}
     assert calls(folder)["retrieve"] == 9
     (ranking,) = [r for r in rows(folder, "system_retrievals", "own") if r["question_id"] == "q4"]
-    assert (ranking["status"], ranking["reason"], ranking["detail"]) == ("failed", "timeout", "no answer within 5 s")
+    assert (ranking["status"], ranking["reason"], ranking["detail"]) == ("failed", "timeout", "no answer within 3 s")
     failed = {q: row["reason"] for q, row in answers(folder, "own").items() if row["status"] == "failed"}
     assert failed == {"q4": "upstream_failed", "q9": "timeout"}
     # Another limit is a reason to try again what the old one cut, and nothing else.
-    folder = within(6)
-    assert sync(folder).failed == {}
+    folder = within(4)
+    assert sync(folder, select=["answers"]).failed == {}
     assert calls(folder)["retrieve"] == 1
     assert {row["status"] for row in answers(folder, "own").values()} == {"ok"}
 
@@ -411,11 +412,11 @@ def test_a_call_that_hangs_fails_its_own_question_and_is_tried_again(synced: Fol
 def test_without_an_index_version_no_row_is_reused(synced: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     folder = with_class(synced, "")
-    assert sync(folder).failed == {}
+    assert sync(folder, select=["answers"]).failed == {}
     assert calls(folder)["retrieve"] == 9
-    assert sync(folder).runs == []
+    assert sync(folder, select=["answers"]).runs == []
     folder = with_class(folder, "", top_k=1)
-    assert sync(folder).failed == {}
+    assert sync(folder, select=["answers"]).failed == {}
     assert calls(folder)["retrieve"] == 9
 
 
@@ -427,12 +428,12 @@ def test_logged_rankings_and_answers_are_scored_and_their_faults_name_line_and_i
     systems = {"first": FIRST, "logged": {"kind": "import", "retrievals": "retrievals.jsonl", "answers": "answers.jsonl"}}
     write_settings(synced.path, {**CHANGES, "systems": systems})
     folder = Folder(synced.path)
-    assert sync(folder).failed == {}
+    assert sync(folder, select=["diagnosis"]).failed == {}
     scores = {(r["question_id"], r["metric"]): (r["value"], r["status"]) for r in rows(folder, "system_scores", "logged")}
     assert scores["q3", "correct"] == (1.0, "scored")
     assert scores["q1", "correct"] == (None, "missing")
     assert {r["label"] for r in rows(folder, "diagnosis", "logged")} <= {"not_diagnosable", "none"}
-    assert sync(folder).runs == []
+    assert sync(folder, select=["diagnosis"]).runs == []
 
     (folder.path / "retrievals.jsonl").write_text(json.dumps({**ranking, "id": "q77"}) + "\n")
     with pytest.raises(SettingsError, match=r"retrievals\.jsonl:1: no golden question has the id 'q77'; remove the line or add"):
