@@ -9,8 +9,8 @@ from pathlib import Path
 from rag_eval_assets.graph import AssetPartition
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import open_catalogue, sync
+from tests.command import rag_eval
 from tests.integration.conftest import CHANGES
-from tests.integration.test_cli import rag_eval
 from tests.small import SETTINGS, write_settings
 
 POLICY = """\
@@ -52,7 +52,7 @@ def test_a_comparison_exits_three_where_evidence_is_thin_and_one_where_it_cannot
     assert "no baseline 'july'; known: june" in rag_eval(synced, "compare", "second", "july", "--policy", str(policy), code=1)
     (synced.corpus / "safety.txt").write_text("Safety\n\nNever immerse the base in water. Unplug it first.\n")
     assert "is stale" in rag_eval(synced, *words, code=1)
-    sync(synced)
+    sync(synced, select=["system_scores"])
     said = rag_eval(synced, *words, code=1)
     assert "second and june cannot be compared: corpus: " in said
 

@@ -102,11 +102,9 @@ def test_another_boost_searches_nothing_again(filtered: Folder, tmp_path: Path) 
     assert ran == {"filter_decision[window-16-o0]", "filter_decision[whole]", "release_report"}
 
 
-def test_without_a_filter_the_decision_says_so(tmp_path: Path) -> None:
-    folder = small_folder(tmp_path / "small")
-    assert sync(folder).failed == {}
-    assert {(r["status"], r["reason"], r["exclusion"]) for r in rows(folder, "filter_decision", "whole")} == {
+def test_without_a_filter_the_decision_says_so(synced: Folder) -> None:
+    assert {(r["status"], r["reason"], r["exclusion"]) for r in rows(synced, "filter_decision", "whole")} == {
         ("not_applicable", "no_filter", None)
     }
-    assert {(r["status"], r["value"]) for r in rows(folder, "filter_quality")} == {("not_applicable", None)}
-    assert "Hard filter against a boost" not in str(rows(folder, "release_report")[0]["html"])
+    assert {(r["status"], r["value"]) for r in rows(synced, "filter_quality")} == {("not_applicable", None)}
+    assert "Hard filter against a boost" not in str(rows(synced, "release_report")[0]["html"])

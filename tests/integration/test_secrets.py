@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ import pytest
 from rag_eval_assets.graph import Graph
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import open_catalogue
+from tests.command import rag_eval, rag_eval_process
 from tests.integration.conftest import CHANGES
 from tests.recorded import Play, RecordedEndpoint, recorded_endpoint
 from tests.small import SETTINGS, write_settings
@@ -41,18 +39,18 @@ def endpoint() -> Iterator[RecordedEndpoint]:
         yield running
 
 
-def test_a_planted_key_is_in_no_table_database_log_report_or_output(synced: Folder, endpoint: RecordedEndpoint) -> None:
+def test_a_planted_key_is_in_no_table_database_log_report_or_output(
+    synced: Folder, endpoint: RecordedEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = {"base_url": endpoint.url, "model": "recorded", "key_variable": "RAG_EVAL_CANARY", "attempts": 2, "longest_wait_seconds": 0.1}
     first = SETTINGS["systems"]["first"]
     systems = {"first": first, "chat": {**first, "reader": {"kind": "chat", "model": "m"}}}
     write_settings(synced.path, {**CHANGES, "models": {"m": chosen}, "systems": systems})
     folder = Folder(synced.path)
-    told = ""
-    for words in (["sync"], ["report"], ["replies"], ["inspect", "q1"], ["status", "--json"]):
-        command = [sys.executable, "-m", "rag_eval_assets", "--data", str(folder.path), *words]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "RAG_EVAL_CANARY": CANARY})
-        assert done.returncode in (0, 3), done.stdout + done.stderr
-        told += done.stdout + done.stderr
+    monkeypatch.setenv("RAG_EVAL_CANARY", CANARY)
+    told = rag_eval_process(folder, "sync")
+    for words in (["report"], ["replies"], ["inspect", "q1"], ["status", "--json"]):
+        told += rag_eval(folder, *words)
     assert any(CANARY in headers.get("authorization", "") for headers in endpoint.headers)  # it was sent
     assert not any(piece in told for piece in PIECES)
 

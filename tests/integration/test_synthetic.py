@@ -80,7 +80,7 @@ def test_they_are_a_slice_of_development_and_leave_the_release_alone(folder: Fol
     assert told.exit_code == 0
     assert told.stdout.strip().endswith("synthetic.jsonl")
     write_settings(folder.path, {**CHANGES, "slices": ["intent", "kinds"]})
-    assert sync(Folder(folder.path)).failed == {}
+    assert sync(Folder(folder.path), select=["system_summary"]).failed == {}
     assert release() == before
     rows = open_catalogue(folder).read(AssetPartition("system_summary", "first"))[0].to_pylist()
     own = {
