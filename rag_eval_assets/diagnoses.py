@@ -13,7 +13,7 @@ from typing import Any
 from rag_eval_assets.assets._replaying import diagnosed, replayed_reranker
 from rag_eval_assets.assets._rerankers import open_function
 from rag_eval_assets.graph import AssetPartition, Graph
-from rag_eval_assets.scoring.diagnosis import INTERVENTIONS, NOT_FAILED, Score, Trials, reranker_name
+from rag_eval_assets.scoring.diagnosis import INTERVENTIONS, NOT_FAILED, Replay, Score, Trials, reranker_name
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.snapshots import stale
 from rag_eval_assets.storage.produce import step_for
@@ -28,7 +28,8 @@ def intervene(folder: Folder, system: str, intervention: str) -> list[Row]:
     reranker=NAME of the settings, or reranker=module:function.
 
     A reranker that `diagnosis` was not made with is tried now on the recorded ranking and its results kept under their ids; no retriever
-    is called. Raises LookupError for an unknown system, intervention or function, RuntimeError where the table is stale.
+    is called. Raises LookupError for an unknown system, intervention or function, RuntimeError where the table is stale or a reranker of
+    the settings does not open.
     """
     if system not in folder.settings.systems:
         raise LookupError(f"no system {system!r}; known: {', '.join(folder.settings.systems)}")
@@ -65,6 +66,8 @@ def _now(folder: Folder, node: AssetPartition, reranker: str) -> list[Row]:
         score = open_function(folder, reranker)
     elif reranker in folder.settings.rerankers:
         score = replayed_reranker(folder, reranker)
+        if isinstance(score, Replay):
+            raise RuntimeError(f"{score.note}; see its entry below 'rerankers' in {folder.path / 'evaluation.yaml'}")
     else:
         known = ", ".join(folder.settings.rerankers) or "none"
         raise LookupError(f"no reranker {reranker!r}; known: {known}; or name a function of yours, reranker=module:function")

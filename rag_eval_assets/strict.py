@@ -71,9 +71,9 @@ def read_strict(path: Path, model: type[Model], hint: str = "") -> tuple[Model, 
     try:
         text = path.read_text(encoding="utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if root is not None and _written_out(root, {}) > MOST_NODES:
+        if root is not None and (swollen := _swollen(root)) is not None:
             told = f"its aliases stand for more than {MOST_NODES:,} values, or for themselves; write out what is meant"
-            raise SettingsError(f"{path}: {told}")
+            raise SettingsError(f"{path}:{swollen.start_mark.line + 1}: {told}")
         raw = yaml.safe_load(text)
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
@@ -93,17 +93,23 @@ def read_strict(path: Path, model: type[Model], hint: str = "") -> tuple[Model, 
         raise SettingsError("\n".join(problem_line(path, root, *problem) for problem in _problems(error, model, hint))) from error
 
 
-def _written_out(node: yaml.Node, known: dict[int, float]) -> float:
-    """How many nodes `node` comes to, each alias counted with all that it stands for; infinity where one holds itself."""
-    if id(node) not in known:
+def _swollen(root: yaml.Node) -> yaml.Node | None:
+    """The innermost first node that comes to more than MOST_NODES nodes or holds itself, each alias counted with all that it stands
+    for; None where there is none."""
+    known: dict[int, float] = {}
+
+    def find(node: yaml.Node) -> yaml.Node | None:
+        if id(node) in known:
+            return None
         known[id(node)] = math.inf
-        parts: list[yaml.Node] = []
-        if isinstance(node, yaml.MappingNode):
-            parts = [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            parts = node.value
-        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
-    return known[id(node)]
+        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        parts = parts if isinstance(node, yaml.CollectionNode) else []
+        found = next((inner for part in parts if (inner := find(part)) is not None), None)
+        if found is None:
+            known[id(node)] = 1 + sum(known[id(part)] for part in parts)
+        return node if found is None and known[id(node)] > MOST_NODES else found
+
+    return find(root)
 
 
 def _problems(error: ValidationError, model: type[BaseModel], hint: str) -> Iterator[Problem]:
@@ -113,7 +119,8 @@ def _problems(error: ValidationError, model: type[BaseModel], hint: str) -> Iter
         if isinstance(named, UnresolvedNames):
             yield from named.problems
         else:
-            yield problem["loc"], _told(problem, model, hint)
+            # What pydantic says of a name in a mapping stands below that name, in a place of its own.
+            yield problem["loc"][:-1] if problem["loc"][-1:] == ("[key]",) else problem["loc"], _told(problem, model, hint)
 
 
 def _told(problem: ErrorDetails, model: type[BaseModel], hint: str) -> str:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.report.stories import question_story
+from rag_eval_assets.scoring.diagnosis import SAME_CONTEXT
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import open_catalogue
 
@@ -78,6 +79,7 @@ def _result(row: Mapping[str, Any]) -> Iterator[str]:
 def told(row: Mapping[str, Any]) -> str:
     """What came of one replay and the step it implicates."""
     result = {True: "recovered", False: "not recovered", None: f"no verdict ({row['reason']})"}[row["recovered"]]
+    result += f", {SAME_CONTEXT}" if SAME_CONTEXT in (row["detail"] or "") else ""
     return f"{result}; implicated: {row['label'].replace('_', ' ')}{' (' + row['why'].replace('_', ' ') + ')' if row['why'] else ''}"
 
 

@@ -128,8 +128,9 @@ class Endpoint:
                 raise self._broken(data)
             last |= {name: event[name] for name in ("model", "usage") if event.get(name)}
             for choice in event.get("choices") or ():
-                delta = choice.get("delta") or {}
-                piece = delta.get("content") or delta.get("refusal")
+                piece = _said(choice.get("delta") or {}) if isinstance(choice, dict) else None
+                if piece is None:
+                    raise self._broken(data)
                 if piece:
                     first = time.perf_counter() - started if first is None else first
                     text.append(piece)
@@ -141,17 +142,18 @@ class Endpoint:
     def _whole(self, raw: bytes, started: float) -> Reply:
         body = _object(raw)
         choices = body.get("choices") if body else None
-        if not body or not isinstance(choices, list) or not choices or not isinstance(choices[0].get("message"), dict):
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        text = _said(choice.get("message"))
+        if not body or text is None:
             raise self._broken(raw.decode("utf-8", "replace"))
-        message = choices[0]["message"]
-        found = {"model": body.get("model"), "usage": body.get("usage"), "finish_reason": choices[0].get("finish_reason")}
-        return self._reply(message.get("content") or message.get("refusal") or "", found, started, None)
+        found = {"model": body.get("model"), "usage": body.get("usage"), "finish_reason": choice.get("finish_reason")}
+        return self._reply(text, found, started, None)
 
     def _reply(self, text: str, found: Mapping[str, Any], started: float, first: float | None) -> Reply:
-        usage = found.get("usage") or {}
+        usage = found["usage"] if isinstance(found.get("usage"), dict) else {}
         return Reply(
             text=self._struck(text),
-            finish_reason=found.get("finish_reason"),
+            finish_reason=self._struck(str(found["finish_reason"])) if found.get("finish_reason") else None,
             model=self._struck(str(found["model"])) if found.get("model") else None,
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
@@ -180,7 +182,9 @@ class Endpoint:
         return self._struck(text)[:MESSAGE_CHARACTERS]
 
     def _struck(self, text: str) -> str:
-        return text.replace(self._secret, STRUCK) if self._secret else text
+        """Text that can be kept: without the key, and half a surrogate pair, which has no UTF-8, replaced."""
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return whole.replace(self._secret, STRUCK) if self._secret else whole
 
 
 async def _ends(lines: AsyncIterator[str]) -> bool:
@@ -207,8 +211,16 @@ def _object(data: str | bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _said(message: Any) -> str | None:
+    """What a message, or a piece of one, says or refuses, its parts joined; None where it is no message."""
+    said = (message.get("content") or message.get("refusal") or "") if isinstance(message, dict) else None
+    parts = [part.get("text") if isinstance(part, dict) else None for part in said] if isinstance(said, list) else [said]
+    return "".join(parts) if all(isinstance(part, str) for part in parts) else None
+
+
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A count of tokens that a table can hold; None of anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
 
 
 def _seconds(retry_after: str | None) -> float | None:

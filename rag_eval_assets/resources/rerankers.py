@@ -109,7 +109,8 @@ class Function:
 def load_reranker(chosen: Mapping[str, Any]) -> CrossEncoder | Endpoint | Function | None:
     """The reranker that settings describe (fields of settings.Reranker); None where the library it needs is not installed.
 
-    Raises LookupError for an environment variable that is not set, ImportError and AttributeError for a function that is not there.
+    Raises LookupError for an environment variable that is not set, ImportError, AttributeError and TypeError for a function that is not
+    there.
     """
     if chosen["kind"] == "endpoint":
         variable = chosen["key_variable"]
@@ -119,7 +120,10 @@ def load_reranker(chosen: Mapping[str, Any]) -> CrossEncoder | Endpoint | Functi
         return Endpoint(chosen["url"], chosen["model"], key, chosen["seconds"])
     if chosen["kind"] == "function":
         module, _, name = chosen["model"].partition(":")
-        return Function(getattr(importlib.import_module(module), name))
+        function = getattr(importlib.import_module(module), name)
+        if not callable(function):
+            raise TypeError(f"{chosen['model']} is no function")
+        return Function(function)
     if find_spec("sentence_transformers") is None:
         return None
     import sentence_transformers

@@ -28,7 +28,7 @@ RUN_SECONDS = {"retrieval_seconds": ("retrieval", "s"), "generation_seconds": ("
 """Seconds of the run that made a ranking, or an answer in this process."""
 
 RUN_RATES = {"reply_hits": ("cache", "share"), "answer_reuse": ("cache", "share"), "retrieval_reuse": ("cache", "share")}
-"""Shares of the last run: replies that needed no call, and rows of answers and of rankings that were kept."""
+"""Shares of the last run: replies that needed no call, and rows of answers and of rankings that were kept, where there was one to keep."""
 
 RUN_MEASURES = RUN_SECONDS | RUN_RATES
 PERCENTILES = (50, 95, 99)
@@ -57,7 +57,7 @@ def system_costs(answers: Iterable[Row], retrievals: Iterable[Row] = (), gated: 
         found = {
             "retrieval_seconds": (ranked[split], [r["seconds"] for r in ranked[split]]),
             "generation_seconds": (own, [a["seconds"] for a in own]),
-            "reply_hits": (own, [None if a["attempts"] is None else a["origin"] != "asked" for a in own]),
+            "reply_hits": (own, [None if a["attempts"] is None else a["origin"] not in ("asked", "first_asked") for a in own]),
             "answer_reuse": (own, _kept(own)),
             "retrieval_reuse": (ranked[split], _kept(ranked[split])),
         }
@@ -70,7 +70,9 @@ def system_costs(answers: Iterable[Row], retrievals: Iterable[Row] = (), gated: 
 
 
 def _kept(rows: Iterable[Row]) -> list[bool | None]:
-    return [None if row["origin"] is None else row["origin"] == "reused" for row in rows]
+    """Whether each row was kept; None where no earlier row was there to keep, or nothing is known."""
+    origins = [row["origin"] for row in rows]
+    return [None if origin is None or origin.startswith("first_") else origin == "reused" for origin in origins]
 
 
 def _row(split: str, measure: str, kind: tuple[str, str], rows: Sequence[Row], recorded: Iterable[float | None]) -> dict[str, Any]:

@@ -39,6 +39,9 @@ _WHY = {
 }
 """What was observed of a question's evidence, by how early it was lost, and the step that implicates if gold context recovers it."""
 
+SAME_CONTEXT = "which delivers the same context"
+"""Said of a replay whose change reached nothing: all was delivered before, or in this order."""
+
 EXPERIMENTS = {
     "evidence_lost_in_ingestion": "another parser or cleaning rule, see parse_quality",
     "filtered_out": "a soft filter, see filter_decision",
@@ -142,7 +145,8 @@ def diagnose(
         label, why = _implicate(question, replays, observed)
         first = answer_of.get(name)
         for intervention, replay in replays.items():
-            detail = _detail(intervention, replay, label, run, first)
+            again = intervention != "control" and replay.context_sha256 == replays["control"].context_sha256
+            detail = _detail(intervention, replay, label, run, first, again)
             rows.append(_row(question, intervention, replay, label, why, best, detail))
     return rows
 
@@ -276,7 +280,8 @@ def _implicate(question: Row, replays: Mapping[str, Replay], observed: str | Non
     return "not_diagnosable", "no_span_labels"
 
 
-def _detail(intervention: str, replay: Replay, label: str, run: _Run, first: Row | None) -> str | None:
+def _detail(intervention: str, replay: Replay, label: str, run: _Run, first: Row | None, again: bool) -> str | None:
+    """A replay in a sentence; `again` where what it changed left the context as it was, so that it repeats the control."""
     (top_k, budget), own = run.trials.limits(run.spec), run.spec["top_k"]
     condition = {
         "control": "the stored context, answered again",
@@ -287,7 +292,7 @@ def _detail(intervention: str, replay: Replay, label: str, run: _Run, first: Row
     if replay.recovered is None:
         text = f"{condition}: not replayed, or no verdict{f' ({replay.note})' if replay.note else ''}"
     else:
-        text = f"{condition}: {'passes' if replay.recovered else 'fails again'}"
+        text = f"{condition}{f', {SAME_CONTEXT}' if again else ''}: {'passes' if replay.recovered else 'fails again'}"
     if intervention == "control" and replay.recovered is not None and first is not None and first["status"] == OK:
         text += ", same answer" if first["answer"] == replay.answer else ", another answer"
     if label not in ("not_diagnosable", "unstable"):

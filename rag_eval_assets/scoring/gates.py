@@ -199,9 +199,10 @@ def _costs(gate: Gate, tables: Tables) -> Iterator[Figure]:
         if row is None:
             yield Figure(str(system), None, 0, 0)
         else:
-            # A system that records nothing, such as a reader in this process, has nothing to be judged.
-            expected = row["questions"] if row["scored"] else 0
-            yield Figure(str(system), row[figure], row["scored"], expected, why=row["reason"] or "missing_run")
+            # A system that records nothing, such as a reader in this process or a first run of what it might have kept, has nothing to
+            # be judged.
+            expected, why = (row["questions"], "missing_run") if row["scored"] else (0, "not_applicable")
+            yield Figure(str(system), row[figure], row["scored"], expected, why=why)
 
 
 def _ann(gate: Gate, tables: Tables) -> Iterator[Figure]:

@@ -7,10 +7,11 @@ does not: the write itself (`catalogue`, `io_manager`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_eval_assets.graph import AssetPartition, Graph, Product, Progress, Step
 from rag_eval_assets.storage.catalogue import Catalogue
@@ -72,5 +73,14 @@ def produce(
     graph: Graph, catalogue: Catalogue, node: AssetPartition, inputs: Mapping[str, Any], progress: Progress | None = None
 ) -> Finished:
     """Run the body of one asset partition on tables already read."""
-    body = graph.assets[node.asset].body
-    return finish(graph, node, body(step_for(graph, catalogue, node, progress), **inputs))
+    step = step_for(graph, catalogue, node, progress)
+    finished = finish(graph, node, graph.assets[node.asset].body(step, **inputs))
+    return replace(finished, table=_first(finished.table, step))
+
+
+def _first(table: pa.Table, step: Step) -> pa.Table:
+    """`table`, where its rows had no earlier row to be kept in their place said so in `origin`, which no version depends on."""
+    if "origin" not in table.column_names or step.previous():
+        return table
+    at = table.column_names.index("origin")
+    return table.set_column(at, table.schema.field(at), pc.binary_join_element_wise("first", table.column(at), "_"))

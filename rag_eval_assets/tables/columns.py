@@ -25,7 +25,8 @@ SECONDS = col("seconds", f64, "Wall time of this row's unit of work, in seconds.
 ORIGIN = col(
     "origin",
     string,
-    "Where the last run had it from: reused (the row was kept), store (a kept reply), asked (a model, now) or made; null if unknown.",
+    "Where the last run had it from: reused (the row was kept), store (a kept reply), asked (a model, now) or made; first_store, "
+    "first_asked or first_made where there was no earlier row to keep; null if unknown.",
     null=True,
     role="volatile",
 )

@@ -83,7 +83,7 @@ RELEASE = (
         col("split", string, "Split."),
         col("measure", string, "Recorded with replies: reply_seconds, first_token_seconds, prompt_tokens, completion_tokens, cost. Of the "
             "run that made the rows: retrieval_seconds, generation_seconds (of a class or the built-in reader), reply_hits (replies that "
-            "needed no call), answer_reuse and retrieval_reuse (rows kept)."),
+            "needed no call), answer_reuse and retrieval_reuse (rows kept, of those that had an earlier row to keep)."),
         col("stage", string, "What it measures: total (the whole reply), first_token, prompt, completion, query, retrieval, generation or "
             "cache."),
         col("unit", string, "Unit of the figures."),

@@ -231,11 +231,15 @@ def test_an_intervention_is_asked_for_by_name_and_its_results_are_addressable(de
     assert f"desk, question {told[0]['question_id']}, reranker=own_support_desk:opening" in said
     assert "candidate experiment" in said
 
+    set_to(desk, {"rerankers": {"gone": {"kind": "function", "model": "own_support_desk:nothing", "version": "1"}}})
     for words, message in (
         (("nobody",), "no system 'nobody'; known: desk"),
         (("desk", "--intervention", "more"), "no intervention 'more'; known: control, gold-context"),
-        (("desk", "--intervention", "reranker=mine"), "no reranker 'mine'; known: none"),
+        (("desk", "--intervention", "reranker=mine"), "no reranker 'mine'; known: gone"),
         (("desk", "--intervention", "reranker=own_support_desk:nothing"), "AttributeError"),
+        (("desk", "--intervention", "reranker=json:decoder"), "json:decoder is no function; name module:function"),
+        (("desk", "--intervention", "reranker=gone"), "reranker gone: AttributeError"),
+        (("desk", "--intervention", "reranker="), "no intervention 'reranker='; known: control, gold-context"),
     ):
         assert message in rag_eval(desk, "diagnose", *words, code=2)
 

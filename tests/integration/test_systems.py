@@ -22,7 +22,7 @@ from rag_eval_assets.settings import Folder, SettingsError
 from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
 from tests.integration.conftest import CHANGES
 from tests.recorded import Play, RecordedEndpoint, recorded_endpoint
-from tests.small import SETTINGS, write_settings
+from tests.small import QUESTIONS, SETTINGS, write_questions, write_settings
 
 FIRST = SETTINGS["systems"]["first"]
 CALLS = ("answers", "diagnosis")
@@ -358,6 +358,23 @@ def test_a_class_is_retrieved_from_once_and_a_changed_top_k_calls_generate_alone
     folder = with_class(folder, "index_version = 'two'", top_k=1)
     assert sync(folder, select=["system_retrievals"]).failed == {}
     assert calls(folder)["retrieve"] == 9
+
+
+def test_a_gate_on_reuse_does_not_apply_before_a_second_run_and_then_judges_what_was_kept(synced: Folder) -> None:
+    gate = {"source": "system_costs", "metric": "answer_reuse_mean", "at_least": 0.75, "minimum_questions": 4, "scope": ["first"]}
+    write_settings(synced.path, {**CHANGES, "gates": {"kept": gate}})
+
+    def decided() -> tuple[float | None, str, str]:
+        assert sync(Folder(synced.path)).failed == {}
+        (row,) = open_catalogue(Folder(synced.path)).read(AssetPartition("gate_results"))[0].to_pylist()
+        return row["value"], row["decision"], row["decision_reason"]
+
+    # The answers are those of the first sync, however often their costs are read.
+    assert decided() == (None, "INSUFFICIENT_EVIDENCE", "not_applicable")
+    asked = [{**q, "question": "How many extra working days do islands take?"} if q["id"] == "q6" else q for q in QUESTIONS]
+    write_questions(synced.path, asked)
+    # Of four release questions one is another, with another answer.
+    assert decided() == (0.75, "PASS", "meets_threshold")
 
 
 HANGS_ONCE = """

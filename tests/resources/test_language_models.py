@@ -122,6 +122,9 @@ def test_429_and_5xx_are_tried_again_after_waiting_and_4xx_are_not(tmp_path: Pat
         (Play(status=429), "rate_limited", 5),
         (Play(status=500), "endpoint_failed", 5),
         (Play(raw=b'{"choices": []}'), "endpoint_failed", 5),
+        (Play(raw=b'{"choices": [null]}'), "endpoint_failed", 5),
+        (Play(raw=b'{"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}'), "endpoint_failed", 5),
+        (Play(raw=b'{"choices": [{"message": {"content": [{"type": "image"}]}, "finish_reason": "stop"}]}'), "endpoint_failed", 5),
         (Play("half of it", cut=True), "endpoint_failed", 5),
         (Play("cut off", finish="length"), "truncated_reply", 1),
         (Play("", finish="content_filter"), "withheld_reply", 1),
@@ -135,6 +138,42 @@ def test_each_fault_ends_as_its_reason(play: Play, reason: str, calls: int, tmp_
     # What was received is kept, and the verdict on it is the same when it is read back.
     again = own.store.get_many([own.key(asking("What?"))])
     assert len(again) == (found.reply is not None)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"message": {"content": [{"type": "text", "text": "ye"}, {"type": "text", "text": "s"}]}}, ("yes", 3, 1)),
+        ({"message": {"content": "a\ud800b"}}, ("a\ufffdb", 3, 1)),
+        ({"message": {"content": "yes"}, "usage": "none"}, ("yes", None, None)),
+        ({"message": {"content": "yes"}, "usage": {"prompt_tokens": 2**31, "completion_tokens": 2**31 - 1}}, ("yes", None, 2**31 - 1)),
+        ({"message": {"content": "yes"}, "usage": {"prompt_tokens": -1, "completion_tokens": True}}, ("yes", None, None)),
+    ],
+)
+def test_a_reply_of_another_shape_is_kept_as_far_as_a_table_can_hold_it(
+    body: dict[str, Any], expected: tuple[str, int | None, int | None], tmp_path: Path
+) -> None:
+    usage = body.get("usage", {"prompt_tokens": 3, "completion_tokens": 1})
+    choice = {"message": body["message"], "finish_reason": "stop"}
+    found, own, calls = one(tmp_path, Play(raw=json.dumps({"model": "recorded", "choices": [choice], "usage": usage}).encode()))
+    assert found.reply is not None
+    assert (found.reason, calls) == (None, 1)
+    assert (found.reply.text, found.reply.prompt_tokens, found.reply.completion_tokens) == expected
+    assert own.store.get_many([own.key(asking("What?"))]) == {own.key(asking("What?")): found.reply}
+
+
+def test_halves_of_a_character_in_two_events_of_a_stream_are_one_character_and_an_event_of_no_shape_fails(tmp_path: Path) -> None:
+    def event(delta: Any) -> bytes:
+        return b"data: " + json.dumps({"model": "recorded", "choices": [{"delta": delta, "finish_reason": None}]}).encode() + b"\n\n"
+
+    ending = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+    whole = event({"content": "\ud83d"}) + event({"content": "\ude00"}) + ending
+    found, _, _ = one(tmp_path / "whole", Play(raw=whole, headers={"content-type": "text/event-stream"}), stream=True)
+    assert found.reply is not None
+    assert found.reply.text == "\U0001f600"
+    for number, strange in enumerate((b"data: " + b'{"choices": [null]}' + b"\n\n", event("text"), event({"content": 5}))):
+        found, _, calls = one(tmp_path / str(number), Play(raw=strange + ending), stream=True)
+        assert (found.reason, found.reply, calls) == ("endpoint_failed", None, 5)
 
 
 def test_a_call_past_its_deadline_is_given_up_even_while_it_trickles(tmp_path: Path) -> None:

@@ -97,3 +97,12 @@ def test_gates_stand_on_times_of_retrieval_and_on_cache_hits() -> None:
     assert gated(rows, rankings, metric="reply_hits_mean", at_least=0.6) == (0.5, "FAIL", "misses_threshold")
     # A ranking without a time, such as a failed one, leaves the gate closed.
     assert gated(rows, [*rankings, *ranked(21, None, status="failed")], metric="retrieval_seconds_p50", at_most=99)[2] == "coverage_short"
+
+
+@pytest.mark.parametrize("metric", ["answer_reuse_mean", "retrieval_reuse_mean"])
+def test_where_no_earlier_row_was_there_to_keep_a_gate_on_reuse_does_not_apply(metric: str) -> None:
+    rows = [recorded(1.0, attempts=1, origin=origin) for origin in ("first_asked", "first_store", "first_store", "first_store")]
+    rankings = [row for n in range(1, 5) for row in ranked(n, 1.0, "first_made")]
+    assert gated(rows, rankings, metric=metric, at_least=0.5) == (None, "INSUFFICIENT_EVIDENCE", "not_applicable")
+    # Replies may be there already: three of four are.
+    assert gated(rows, rankings, metric="reply_hits_mean", at_least=0.75, minimum_questions=4) == (0.75, "PASS", "meets_threshold")

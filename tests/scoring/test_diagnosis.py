@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rag_eval_assets.generation.context import assemble
+from rag_eval_assets.report import addresses
 from rag_eval_assets.scoring.answers import score_answers
 from rag_eval_assets.scoring.diagnosis import INTERVENTIONS, Replay, Trials, diagnose
 from rag_eval_assets.tables import TABLES
@@ -70,6 +71,15 @@ def test_evidence_ranked_below_top_k_is_confirmed_by_a_larger_top_k() -> None:
     assert {name: r["recovered"] for name, r in found.items()} == {
         "control": False, "gold_context": True, "larger_top_k": True, "larger_budget": False,
     }  # fmt: skip
+
+
+def test_a_replay_that_changes_nothing_says_that_it_delivers_the_same_context() -> None:
+    # Two of six passages are delivered in 20 of 100 tokens: a larger budget adds none, a larger top_k two.
+    found = diagnosed(at_rank(6))
+    assert [name for name, r in found.items() if "which delivers the same context" in r["detail"]] == ["larger_budget"]
+    assert found["larger_budget"]["detail"].startswith("token budget 200 in place of 100, which delivers the same context: fails again")
+    told = addresses.told(found["larger_budget"])
+    assert told == "not recovered, which delivers the same context; implicated: ranked out (relevant ranked out)"
 
 
 def test_evidence_that_the_budget_cut_is_confirmed_by_a_larger_budget() -> None:
