@@ -45,10 +45,15 @@ def pytest_configure() -> None:
 
 
 _LONGEST_FIRST = (
-    "test_kills.py",
-    "test_faults.py",
+    "test_support_desk.py",  # of the first two only one waits for the folder that workers share
     "test_invalidation.py",
+    "test_postgres.py",
     "test_cli.py",
+    "test_many_machines.py",
+    "test_faults.py",
+    "test_systems.py",
+    "test_kills.py",
+    "test_object_storage.py",
     "test_parsers_hostile_files.py",
     "test_no_network.py",
 )

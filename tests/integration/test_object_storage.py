@@ -53,9 +53,9 @@ def test_the_whole_graph_on_s3_ends_at_the_data_versions_of_the_local_one_and_a_
 
     (remote.corpus / "warranty.md").write_text(DOCUMENTS["warranty.md"] + "\nThe switch is covered for one year.\n")
     (local.corpus / "warranty.md").write_text(DOCUMENTS["warranty.md"] + "\nThe switch is covered for one year.\n")
-    assert sync(remote, select=["chunks"]).failed == sync(local, select=["chunks"]).failed == {}
+    assert sync(remote, select=["documents"]).failed == sync(local, select=["documents"]).failed == {}
     assert versions(remote) == versions(local)
     rows, absent = ask(remote, "select count(*) from documents")
     assert rows is not None
     assert (rows.fetchall(), absent) == ([(len(DOCUMENTS),)], [])
-    assert {problem.kind for problem in verify_tables(remote)} == {"unexplained"}  # what is below chunks was not asked for
+    assert {problem.kind for problem in verify_tables(remote)} == {"unexplained"}  # what is below documents was not asked for
