@@ -7,8 +7,8 @@ entities and relations (`extraction_quality`), and making the texts (`cleaning`)
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ingestion import characters, extraction_quality, language, quotations, structure_quality
@@ -67,15 +67,16 @@ def _boilerplate_by_parser(parsed: Parsed, labels: Sequence[Row]) -> list[dict[s
     """As each parser partition leaves it, before cleaning: content, furniture, or missing altogether, which is content lost."""
     rows = []
     for parser, documents in sorted(parsed.items()):
-        texts: dict[str, tuple[str, str]] = {}
+        texts: dict[str, tuple[str, str] | None] = {}
         places = []
         for label in labels:
-            elements = [element for element in documents.get(label["doc_id"], ()) if element["status"] == "ok"]
-            if not elements or not label["quotation"]:
-                continue
             if label["doc_id"] not in texts:
-                texts[label["doc_id"]] = _sides(elements)
-            content, furniture = texts[label["doc_id"]]
+                elements = [element for element in documents.get(label["doc_id"], ()) if element["status"] == "ok"]
+                texts[label["doc_id"]] = _sides(elements) if elements else None
+            sides = texts[label["doc_id"]]
+            if sides is None or not label["quotation"]:
+                continue
+            content, furniture = sides
             in_text = quotations.locate(label["quotation"], content) is not None
             missing = not in_text and quotations.locate(label["quotation"], furniture) is None
             places.append(_Place(label, in_text, not in_text, "(missing altogether) " if missing else ""))
@@ -187,69 +188,116 @@ def _personal_data(documents: Mapping[str, Row], labels: Sequence[Row]) -> list[
     return rows or [measure("pii_precision", "all"), measure("pii_recall", "all")]
 
 
-def _shares(documents: Sequence[Row]) -> list[dict[str, Any]]:
-    rows = []
-    for flag in FLAGS:
-        flagged = [d["doc_id"] for d in documents if flag in d["flags"]]
-        detail = listed("flagged", ((doc_id, None) for doc_id in flagged))
-        rows.append(rate(f"flagged_{flag}", "all", len(flagged), len(documents), detail))
-    classes = sorted({d["doc_class"] for d in documents})
-    for scope, doc_class in [("all", None), *((f"class={name}", name) for name in classes)]:
-        part = [d for d in documents if doc_class is None or d["doc_class"] == doc_class]
-        removed = sum(len(entry["text"]) for d in part for entry in d["removed"])
-        kept = sum(len(d["text"]) for d in part)
-        by_rule: Counter[str] = Counter()
-        for d in part:
-            by_rule.update({entry["rule"]: len(entry["text"]) for entry in d["removed"]})
-        detail = ", ".join(f"{rule}: {count}" for rule, count in sorted(by_rule.items())) or None
-        rows.append(ratio("removed_share", scope, removed, removed + kept, detail))
-    return rows
+@dataclass
+class _Amounts:
+    """Characters that documents keep, that were removed from them, and that each rule removed."""
+
+    kept: int = 0
+    removed: int = 0
+    by_rule: Counter[str] = field(default_factory=Counter)
+
+    def add(self, document: Row) -> None:
+        self.kept += len(document["text"])
+        self.removed += sum(len(entry["text"]) for entry in document["removed"])
+        self.by_rule.update({entry["rule"]: len(entry["text"]) for entry in document["removed"]})
 
 
-def _characters(documents: Mapping[str, Row], parsed: Parsed) -> list[dict[str, Any]]:
-    """What `characters` finds in the texts that the chosen parsers gave, before anything is taken out of them."""
-    places: dict[str, dict[str, list[str]]] = {kind: {} for kind in characters.KINDS}
-    counts: Counter[tuple[str, str]] = Counter()
-    looked_at: Counter[str] = Counter()
-    for doc_id, document in documents.items():
-        for element in parsed.get(document["parser"] or "", {}).get(doc_id, ()):
-            if element["status"] != "ok":
-                continue
-            looked_at[doc_id] += len(element["text"])
-            for found in characters.find(element["text"]):
-                counts[found.kind, doc_id] += 1
+@dataclass
+class _Places:
+    """Places of one kind in one document: how many, and the first of them."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, place: str) -> None:
+        self.count += 1
+        if self.count <= MOST:
+            self.first.append(place)
+
+
+class _Checks:
+    """What the checks saw, counted document by document: texts are not held."""
+
+    def __init__(self) -> None:
+        self._good = self._reached = self._read = 0
+        self._flagged: dict[str, list[tuple[str, None]]] = {flag: [] for flag in FLAGS}
+        self._amounts: defaultdict[str, _Amounts] = defaultdict(_Amounts, all=_Amounts())
+        self._personal: dict[str, list[tuple[str, str]]] = {"dropped": [], "flagged": [], "masked": []}
+        self._places: dict[str, defaultdict[str, _Places]] = {kind: defaultdict(_Places) for kind in characters.KINDS}
+        self._looked_at: dict[str, int] = {}
+        """Characters of the documents that have places."""
+
+    def see(self, document: Row, parsed: Parsed) -> None:
+        """Count one document, with what its parser gave."""
+        good = document["status"] == "ok"
+        if good or document["reason"] == "personal_data":
+            self._reached += 1
+            self._see_personal_data(document)
+        if good:
+            self._good += 1
+            for flag in self._flagged.keys() & set(document["flags"]):
+                self._flagged[flag].append((document["doc_id"], None))
+            for scope in ("all", f"class={document['doc_class']}"):
+                self._amounts[scope].add(document)
+            self._see_characters(document["doc_id"], parsed.get(document["parser"] or "", {}).get(document["doc_id"], ()))
+
+    def _see_personal_data(self, document: Row) -> None:
+        if document["pii"]:
+            effect = "dropped" if document["reason"] == "personal_data" else "masked" if _is_masked(document) else "flagged"
+            types = Counter(span["type"] for span in document["pii"])
+            self._personal[effect].append((document["doc_id"], ", ".join(f"{kind} {count}" for kind, count in sorted(types.items()))))
+
+    def _see_characters(self, doc_id: str, elements: Sequence[Row]) -> None:
+        """What `characters` finds in the texts that the chosen parser gave, before anything is taken out of them."""
+        texts = [(element["order"], element["text"]) for element in elements if element["status"] == "ok"]
+        length = sum(len(text) for _, text in texts)
+        self._read += length
+        for order, text in texts:
+            for found in characters.find(text):
                 word = f"{found.text!r} " if found.kind == "mixed_script" else ""
-                place = f"element {element['order']} at {found.position}: {word}{found.code_points}"
-                places[found.kind].setdefault(doc_id, []).append(place)
-    rows = []
-    for kind, by_document in places.items():
-        everywhere = [f"{doc_id} {place}" for doc_id, own in by_document.items() for place in own]
-        rows.append(ratio(kind, "all", len(everywhere), looked_at.total(), _first(everywhere)))
-        for doc_id, own in by_document.items():
-            rows.append(ratio(kind, f"document={doc_id}", len(own), looked_at[doc_id], _first(own)))
-    nothing = {"reason": "nothing_to_measure"}
-    return [row if row["status"] == "scored" else row | nothing for row in rows]
+                self._places[found.kind][doc_id].add(f"element {order} at {found.position}: {word}{found.code_points}")
+                self._looked_at[doc_id] = length
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [*self._of_characters(), *self._of_policy(), *self._of_flags(), *self._of_shares()]
+
+    def _of_characters(self) -> list[dict[str, Any]]:
+        rows = []
+        for kind, by_document in self._places.items():
+            count = sum(own.count for own in by_document.values())
+            everywhere = [f"{doc_id} {place}" for doc_id, own in sorted(by_document.items()) for place in own.first]
+            rows.append(ratio(kind, "all", count, self._read, _first(everywhere, count)))
+            for doc_id, own in by_document.items():
+                rows.append(ratio(kind, f"document={doc_id}", own.count, self._looked_at[doc_id], _first(own.first, own.count)))
+        return [row if row["status"] == "scored" else row | {"reason": "nothing_to_measure"} for row in rows]
+
+    def _of_policy(self) -> list[dict[str, Any]]:
+        """How many documents hold personal data, by what the policy did to them."""
+        rows = [
+            rate("pii_documents", f"policy={effect}", len(docs), self._reached, listed(effect, docs))
+            for effect, docs in self._personal.items()
+        ]
+        return [row if row["status"] == "scored" else row | {"reason": "nothing_to_measure"} for row in rows]
+
+    def _of_flags(self) -> list[dict[str, Any]]:
+        return [
+            rate(f"flagged_{flag}", "all", len(flagged), self._good, listed("flagged", flagged)) for flag, flagged in self._flagged.items()
+        ]
+
+    def _of_shares(self) -> list[dict[str, Any]]:
+        rows = []
+        for scope, found in self._amounts.items():
+            detail = ", ".join(f"{rule}: {count}" for rule, count in sorted(found.by_rule.items())) or None
+            rows.append(ratio("removed_share", scope, found.removed, found.removed + found.kept, detail))
+        return rows
 
 
-def _first(places: Sequence[str]) -> str | None:
-    more = [f"and {len(places) - MOST} more"] if len(places) > MOST else []
+def _first(places: Sequence[str], count: int) -> str | None:
+    more = [f"and {count - MOST} more"] if count > MOST else []
     return "; ".join([*places[:MOST], *more]) or None
 
 
-def _policy(documents: Sequence[Row]) -> list[dict[str, Any]]:
-    """How many documents hold personal data, by what the policy did to them."""
-    reached = [d for d in documents if d["status"] == "ok" or d["reason"] == "personal_data"]
-    done: dict[str, list[tuple[str, str | None]]] = {"dropped": [], "flagged": [], "masked": []}
-    for d in reached:
-        if d["pii"]:
-            effect = "dropped" if d["reason"] == "personal_data" else "masked" if _is_masked(d) else "flagged"
-            types = Counter(span["type"] for span in d["pii"])
-            done[effect].append((d["doc_id"], ", ".join(f"{kind} {count}" for kind, count in sorted(types.items()))))
-    rows = [rate("pii_documents", f"policy={effect}", len(docs), len(reached), listed(effect, docs)) for effect, docs in done.items()]
-    return [row if row["status"] == "scored" else row | {"reason": "nothing_to_measure"} for row in rows]
-
-
-def cleaning_quality(documents: Sequence[Row], labels: Sequence[Row], parsed: Parsed | None = None) -> list[dict[str, Any]]:
+def cleaning_quality(documents: Iterable[Row], labels: Sequence[Row], parsed: Parsed | None = None) -> list[dict[str, Any]]:
     """Rows of `cleaning_quality`: how good the canonical texts are against human labels, and what the checks saw.
 
     - `boilerplate_precision`: of the labelled quotations that were removed, how many are boilerplate (value `content`
@@ -268,11 +316,16 @@ def cleaning_quality(documents: Sequence[Row], labels: Sequence[Row], parsed: Pa
     - What `structure_quality` and `extraction_quality` describe: titles and headings, entities and relations.
 
     Rates hold a 95% Clopper-Pearson interval; F1 and shares of characters are no binomial rates and hold none. Without
-    labels a measure is `not_applicable`, reason `no_labels`. Only documents with status `ok` are measured.
+    labels a measure is `not_applicable`, reason `no_labels`. Only documents with status `ok` are measured. `documents` are read once, and
+    only those that a label names are held.
     """
     parsed = parsed or {}
-    good = sorted((d for d in documents if d["status"] == "ok"), key=lambda d: d["doc_id"])
-    by_id = {d["doc_id"]: d for d in good}
+    named = {label["doc_id"] for label in labels}
+    by_id, checks = {}, _Checks()
+    for document in documents:
+        checks.see(document, parsed)
+        if document["status"] == "ok" and document["doc_id"] in named:
+            by_id[document["doc_id"]] = document
     of_kind: dict[str, list[Row]] = defaultdict(list)
     for label in labels:
         of_kind[label["kind"]].append(label)
@@ -283,8 +336,6 @@ def cleaning_quality(documents: Sequence[Row], labels: Sequence[Row], parsed: Pa
         *_personal_data(by_id, of_kind["pii"]),
         *structure_quality.structure_quality(by_id, of_kind),
         *extraction_quality.extraction_quality(by_id, of_kind),
-        *_characters(by_id, parsed),
-        *_policy(sorted(documents, key=lambda d: d["doc_id"])),
-        *_shares(good),
+        *checks.rows(),
     ]
     return sorted(rows, key=lambda row: (row["measure"], row["scope"]))

@@ -36,6 +36,8 @@ READ_COLUMNS: Final = (
     "locale", "version", "version_of", "published", "fields", "status",
 )  # fmt: skip
 """All that a verdict depends on; what else a document has is a key of `fields`."""
+LENGTH: Final = "len(text)"
+"""What stands in the place of a text that is not held; no field has such a name."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def _natural(version: str | None) -> tuple[tuple[int, int, str], ...]:
 def _preferred(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Best survivor first: publication state, newest version, newest date, longest text, smallest doc_id."""
     ordered = sorted(documents, key=lambda d: d["doc_id"])
-    ordered.sort(key=lambda d: len(d["text"]), reverse=True)
+    ordered.sort(key=lambda d: d[LENGTH], reverse=True)
     ordered.sort(key=lambda d: d["published"] or "", reverse=True)
     ordered.sort(key=lambda d: _natural(d["version"]), reverse=True)
     ordered.sort(key=lambda d: _STATES.get(d["publication_state"], len(_STATES)))
@@ -87,7 +89,7 @@ def _criterion(survivor: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         return "newest_version"
     if (survivor["published"] or "") != (other["published"] or ""):
         return "newest_date"
-    return "most_complete" if len(survivor["text"]) != len(other["text"]) else "smallest_doc_id"
+    return "most_complete" if survivor[LENGTH] != other[LENGTH] else "smallest_doc_id"
 
 
 def _boundary(document: Mapping[str, Any], protected: Sequence[str]) -> tuple[tuple[str, Any], ...]:
@@ -151,6 +153,22 @@ class _Groups:
 
     def join(self, one: int, other: int) -> None:
         self._parent[self.find(one)] = self.find(other)
+
+
+def parted(
+    documents: Iterable[Mapping[str, Any]], texts: Mapping[str, str] | None = None
+) -> tuple[list[dict[str, Any]], Mapping[str, str]]:
+    """Documents with status ok without their texts, of which the length is kept, and their texts by hash: `texts` where that is given."""
+    found: dict[str, str] = {}
+    rows = []
+    for document in documents:
+        if document["status"] == "ok":
+            row = dict(document)
+            row[LENGTH] = len(text := row.pop("text"))
+            rows.append(row)
+            if texts is None:
+                found[row["text_sha256"]] = text
+    return rows, found if texts is None else texts
 
 
 def _units(documents: Sequence[dict[str, Any]], protected: Sequence[str]) -> list[_Unit]:
@@ -304,11 +322,17 @@ def _judge(units: Sequence[_Unit], policy: DedupPolicy, found: Signatures, compa
 
 
 def survivors(
-    documents: list[dict[str, Any]], policies: Sequence[DedupPolicy], protected: Sequence[str], store: ContentStore | None = None
+    documents: Sequence[dict[str, Any]],
+    texts: Mapping[str, str],
+    policies: Sequence[DedupPolicy],
+    protected: Sequence[str],
+    store: ContentStore | None = None,
 ) -> Iterator[dict[str, str]]:
-    """For each policy (of one shingle length) the survivor of every document with status ok, both by doc_id, as in `near_duplicates`."""
-    units = _units([d for d in documents if d["status"] == "ok"], protected)
-    texts = {unit.sha: unit.head["text"] for unit in units}
+    """For each policy (of one shingle length) the survivor of every document, both by doc_id, as in `near_duplicates`.
+
+    `documents` and `texts` are what `parted` gives.
+    """
+    units = _units(documents, protected)
     compare: Comparisons | None = None
     found: dict[int, Signatures] = {}
     for policy in policies:
@@ -321,13 +345,16 @@ def survivors(
 
 
 def near_duplicates(
-    documents: list[dict[str, Any]],
+    documents: Iterable[Mapping[str, Any]],
     policy: DedupPolicy,
     protected: Sequence[str],
     store: ContentStore | None = None,
     on_done: Callable[[int, int], None] | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of `near_duplicates`: a verdict for every document with status ok, and the verified pairs behind them.
+
+    With `texts`, those of the documents by their hash, no text is held that is not being compared.
 
     Shingles are characters, lower case, white space collapsed. Pairs that share an LSH band are compared exactly; from
     `policy.threshold` on they are `exact` (same text), `near`, `version` (same `version_of`, or same title with two
@@ -345,8 +372,8 @@ def near_duplicates(
     Versions are kept, or with `versions="newest"` the newest inside one boundary. Among equal copies pairs are
     listed with the survivor only.
     """
-    units = _units([d for d in documents if d["status"] == "ok"], protected)
-    texts = {unit.sha: unit.head["text"] for unit in units}
+    good, texts = parted(documents, texts)
+    units = _units(good, protected)
     found = minhash.signatures(texts, policy.shingle_length, policy.permutations, store, on_done)
     links, verdicts = _judge(units, policy, found, Comparisons(texts, policy.shingle_length))
 
@@ -421,19 +448,20 @@ def near_duplicates(
     return sorted(rows, key=lambda row: (row["row"], row["doc_id"], row["other_doc_id"]))
 
 
-def unique_documents(documents: list[dict[str, Any]], verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `unique_documents`: the surviving documents, each with the documents merged into it.
+def unique_documents(documents: Iterable[Mapping[str, Any]], verdicts: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of `unique_documents`: the surviving documents in their order, each with the documents merged into it.
 
     `verdicts` are rows of `near_duplicates`, pairs and all. Raises ValueError for a document with status ok that has no verdict.
     """
     by_id = {row["doc_id"]: row for row in verdicts if row["row"] == "document"}
-    good = sorted((d for d in documents if d["status"] == "ok"), key=lambda d: d["doc_id"])
-    if strays := [d["doc_id"] for d in good if d["doc_id"] not in by_id]:
-        raise ValueError(f"no verdict on {', '.join(strays[:5])}: near_duplicates was made from other documents")
     absorbed: dict[str, list[str]] = defaultdict(list)
     for doc_id in sorted(by_id):
         if not by_id[doc_id]["kept"]:
             absorbed[by_id[doc_id]["other_doc_id"]].append(doc_id)
-    return [
-        {name: d[name] for name in UNIQUE_COLUMNS} | {"absorbed": absorbed.get(d["doc_id"], [])} for d in good if by_id[d["doc_id"]]["kept"]
-    ]
+    for document in documents:
+        if document["status"] != "ok":
+            continue
+        if document["doc_id"] not in by_id:
+            raise ValueError(f"no verdict on {document['doc_id']}: near_duplicates was made from other documents")
+        if by_id[document["doc_id"]]["kept"]:
+            yield {name: document[name] for name in UNIQUE_COLUMNS} | {"absorbed": absorbed.get(document["doc_id"], [])}

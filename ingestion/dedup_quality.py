@@ -6,7 +6,7 @@ What belongs here: measuring. What does not: deciding what is a copy (`dedup`) a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingestion import minhash
-from ingestion.dedup import DedupPolicy, are_versions, survivors
+from ingestion.dedup import DedupPolicy, are_versions, parted, survivors
 from ingestion.minhash import ContentStore, Signatures
 from ingestion.quotations import locate
 from ingestion.rates import clopper_pearson
@@ -56,7 +56,7 @@ def _found(found: Signatures, one: int, other: int, jaccard: float, point: Dedup
 
 
 def dedup_quality(
-    documents: list[dict[str, Any]],
+    documents: Iterable[Mapping[str, Any]],
     labels: list[dict[str, Any]],
     policy: DedupPolicy,
     permutations: Sequence[int],
@@ -65,6 +65,7 @@ def dedup_quality(
     quotations: Sequence[tuple[str, str]] = (),
     protected: Sequence[str] = (),
     store: ContentStore | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of `dedup_quality`: each (permutations, bands, threshold) of the sweep, and the setting in force.
 
@@ -72,18 +73,19 @@ def dedup_quality(
     not versions of one document; fields that keep documents apart do not enter, since labels say what a text is a copy of.
     `false_merge_rate` = found among pairs labelled no; `missed_merge_rate` = not found among those labelled yes.
 
-    `quotations` are (doc_id, quotation) of the golden set. At each point the documents are merged as `near_duplicates` would
-    with the fields of `protected`: `merged_quotations` stand in a document that is dropped, `lost_quotations` of these not
-    in its survivor, `evidence_loss` is their share.
+    `quotations` are (doc_id, quotation) of the golden set, `texts` as in `near_duplicates`. At each point the documents are merged
+    as `near_duplicates` would with the fields of `protected`: `merged_quotations` stand in a document that is dropped,
+    `lost_quotations` of these not in its survivor, `evidence_loss` is their share.
 
     Limits are 95% Clopper-Pearson; a rate without anything to measure on is null. Where neither a pair nor a merged
     quotation is there the point is `not_applicable`, reason `no_pairs`.
     """
-    known = {d["doc_id"]: d for d in documents if d["status"] == "ok"}
+    good, texts = parted(documents, texts)
+    known = {d["doc_id"]: d for d in good}
     pairs = _labelled_pairs(labels, known)
-    texts = {known[doc_id]["text_sha256"]: known[doc_id]["text"] for one, other, _ in pairs for doc_id in (one, other)}
-    row_of = {sha: row for row, sha in enumerate(sorted(texts))}
-    compare = minhash.Comparisons(texts, policy.shingle_length)
+    labelled = {sha: texts[sha] for one, other, _ in pairs for sha in (known[one]["text_sha256"], known[other]["text_sha256"])}
+    row_of = {sha: row for row, sha in enumerate(sorted(labelled))}
+    compare = minhash.Comparisons(labelled, policy.shingle_length)
     measured = []
     for one, other, yes in pairs:
         shas = (known[one]["text_sha256"], known[other]["text_sha256"])
@@ -92,17 +94,17 @@ def dedup_quality(
 
     @cache
     def stands(doc_id: str, quotation: str) -> bool:
-        return locate(quotation, known[doc_id]["text"]) is not None
+        return locate(quotation, texts[known[doc_id]["text_sha256"]]) is not None
 
     asked = sorted({(doc_id, quotation) for doc_id, quotation in quotations if doc_id in known})
     points = _points(policy, permutations, bands, thresholds)
-    merges = survivors(documents, points, protected, store) if asked else ({} for _ in points)
+    merges = survivors(good, texts, points, protected, store) if asked else ({} for _ in points)
     found: dict[int, Signatures] = {}
     rows: list[dict[str, Any]] = []
     for point, survivor in zip(points, merges, strict=True):
         count = point.permutations
         if count not in found:
-            found = {count: minhash.signatures(texts, point.shingle_length, count, store)}
+            found = {count: minhash.signatures(labelled, point.shingle_length, count, store)}
         outcomes = Counter((yes, _found(found[count], one, other, jaccard, point)) for one, other, jaccard, yes in measured)
         merged, missed = outcomes[True, True], outcomes[True, False]
         false, apart = outcomes[False, True], outcomes[False, False]

@@ -180,14 +180,23 @@ class Graph:
         """Parser partitions that canonical text is read from."""
         return sorted(set(self.settings.parser_of.values()))
 
-    def _parsers_read(self, asset: str) -> list[str]:
-        """Parser partitions that an unpartitioned asset reads: those chosen, or all where parsers are compared."""
-        return list(self.families["parser"]) if asset in COMPARES_PARSERS else self.chosen_parsers
+    def _read_together(self, asset: str, table: str) -> list[str]:
+        """Partitions of `table` that an unpartitioned asset reads: parsers only those chosen, unless it compares them."""
+        if table == "parsed_documents" and asset not in COMPARES_PARSERS:
+            return self.chosen_parsers
+        if asset == "run_file_findings":
+            return self.run_file_chunkings
+        return list(self.families[TABLES[table].family])
 
     @cached_property
     def used_chunkings(self) -> list[str]:
         """Chunkings that a system retrieves from."""
         return sorted({system.chunking for system in self.settings.systems.values() if system.chunking is not None})
+
+    @cached_property
+    def run_file_chunkings(self) -> list[str]:
+        """Chunkings that a run file is held against."""
+        return sorted({retriever.chunkings[0] for retriever in self.settings.retrievers.values() if retriever.path is not None})
 
     def partitions(self, asset: str) -> Sequence[str | None]:
         family = TABLES[asset].family
@@ -204,7 +213,7 @@ class Graph:
             chunking = self.settings.systems[str(partition)].chunking
             return [] if chunking is None else [chunking]  # a system that is not built in has an index of its own
         if mine is None:
-            return list(self._parsers_read(asset) if table == "parsed_documents" else self.families[theirs])
+            return list(self._read_together(asset, table))
         raise LookupError(f"no mapping from {table} ({theirs}) to {asset} ({mine})")
 
     def fans_in(self, asset: str, table: str) -> bool:

@@ -29,6 +29,7 @@ from rag_eval_assets.scoring import filter_decision as decided
 from rag_eval_assets.scoring.relevance import read_labels
 from rag_eval_assets.storage.versions import SourceTree, digest, library_version, work_key
 from rag_eval_assets.tables import NOT_APPLICABLE
+from rag_eval_assets.tables.groups import Values
 
 Unit = tuple[str, str]
 """A retriever and a question, by name and id."""
@@ -121,11 +122,9 @@ def _to_rank(step: Step, keys: Mapping[Unit, str]) -> tuple[pa.Table, list[Unit]
     return kept.filter(pc.invert(failed)), [*todo, *sorted(set(pairs))]
 
 
-def _texts(unique_documents: pa.Table) -> dict[str, str] | None:
+def _texts(unique_documents: pa.Table) -> Values | None:
     """Canonical texts by document, where they are read at all (see `document_columns`)."""
-    if "text" not in unique_documents.column_names:
-        return None
-    return dict(zip(unique_documents["doc_id"].to_pylist(), unique_documents["text"].to_pylist(), strict=True))
+    return Values(unique_documents, "doc_id", "text") if "text" in unique_documents.column_names else None
 
 
 def _written(

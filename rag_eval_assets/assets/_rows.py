@@ -8,11 +8,14 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Row = dict[str, Any]
+TEXTS = 16
+"""Rows that are Python objects at once where each holds a whole text with its elements."""
 
 
-def rows_of(table: pa.Table, at: Iterable[int] | None = None, batch: int = 16) -> Iterator[Row]:
+def rows_of(table: pa.Table, at: Iterable[int] | None = None, batch: int = TEXTS) -> Iterator[Row]:
     """Rows in the table's order, those at the positions `at` alone where given. At most `batch` of them are Python objects at once."""
     chosen, start = None if at is None else set(at), 0
     for part in table.to_batches(max_chunksize=batch):
@@ -33,6 +36,11 @@ def grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
     for row in rows:
         found.setdefault(row[column], []).append(row)
     return found
+
+
+def among(table: pa.Table, column: str, values: Iterable[str]) -> pa.Table:
+    """Rows that have one of `values` in a column."""
+    return table.filter(pc.is_in(table[column], pa.array(sorted(values), pa.string())))
 
 
 def row_digests(column: pa.ChunkedArray, batch: int = 64) -> list[str]:

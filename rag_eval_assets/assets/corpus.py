@@ -6,18 +6,20 @@ What belongs here: which inputs and settings each reads. What does not: parsing,
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingestion import cleaning, dedup, labels, parsers, sources
 from ingestion.cleaning_quality import cleaning_quality as measure_cleaning
 from ingestion.dedup_quality import dedup_quality as measure_dedup
 from ingestion.parse_quality import MarkedPage, worst_page
 from ingestion.parse_quality import parse_quality as measure_parser
-from rag_eval_assets.assets._rows import grouped, join
+from rag_eval_assets.assets._rows import TEXTS, Row, joined, rows_of
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import corpus_pictures
 from rag_eval_assets.report.page_images import marked_page
@@ -25,7 +27,8 @@ from rag_eval_assets.resources.stores import SqliteStore
 from rag_eval_assets.settings import Parser, Settings
 from rag_eval_assets.storage.state import read_json, write_cache
 from rag_eval_assets.storage.versions import work_key
-from rag_eval_assets.tables import FAILED, NOT_APPLICABLE, OK
+from rag_eval_assets.tables import FAILED, OK, TABLES
+from rag_eval_assets.tables.groups import Groups, Values
 
 
 def scan_corpus(step: Step) -> list[dict[str, Any]]:
@@ -109,14 +112,13 @@ def parsed_documents(step: Step, source_documents: pa.Table) -> Product:
     keys = {f["doc_id"]: key for key, f in wanted.items()}
     mine = [r for r in requests if r.doc_class in parser.classes]
     bounds = parsers.ParseLimits(limits.workers, limits.file_seconds, limits.file_megabytes, limits.source_megabytes, limits.pages)
-    made = [parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes]
-    made += parsers.parse_files(parser.kind, mine, bounds, options=_parser_options(parser), on_done=step.progress, spread=step.spread)
-    rows = [{**row, "stratum": None, "work_key": keys[row["doc_id"]]} for document in made for row in document]
-    failed = sum(row["status"] == FAILED for row in rows)
-    table = join(kept, rows)
+    unread = (parsers.not_applicable(r) for r in requests if r.doc_class not in parser.classes)
+    parsed = parsers.parse_files(parser.kind, mine, bounds, options=_parser_options(parser), on_done=step.progress, spread=step.spread)
+    rows = ({**row, "stratum": None, "work_key": keys[row["doc_id"]]} for document in chain(unread, parsed) for row in document)
+    table = joined(kept, rows)
+    failed = pc.sum(pc.equal(table["status"].slice(kept.num_rows), FAILED)).as_py() or 0
     # Of kept rows too: another stratum reads no file again.
-    stratum = {f["doc_id"]: f["stratum"] for f in files}
-    strata = pa.array([stratum[doc_id] for doc_id in table["doc_id"].to_pylist()], pa.string())
+    strata = source_documents["stratum"].take(pc.index_in(table["doc_id"], source_documents["doc_id"].combine_chunks()))
     table = table.set_column(table.column_names.index("stratum"), table.schema.field("stratum"), strata)
     return Product(table, computed=len(mine), notes={"files_parsed": len(mine), "files_failed_now": failed})
 
@@ -143,10 +145,9 @@ def _dpi(settings: Settings, key: str | None) -> int | None:
 )
 def parse_quality(step: Step, parsed_documents: pa.Table, reference_transcripts: pa.Table, golden_questions: pa.Table) -> Product:
     """How well one parser reads, by class and stratum: CER, WER, tables, order, length against references, and evidence still locatable."""
-    parsed = parsed_documents.to_pylist()
-    elements = grouped((e for e in parsed if e["status"] != NOT_APPLICABLE), "doc_id")
+    elements, named = Groups(parsed_documents, "doc_id"), parsed_documents.filter(pc.is_valid(parsed_documents["stratum"]))
+    strata = {row["doc_id"]: row["stratum"] for row in named.group_by(["doc_id", "stratum"]).aggregate([]).to_pylist()}
     policy, references = step.settings.transcripts.model_dump(), reference_transcripts.to_pylist()
-    strata = {row["doc_id"]: row["stratum"] for row in parsed if row["stratum"]}
     dpi, quoted = _dpi(step.settings, step.partition), _quotations(golden_questions)
     rows = measure_parser(elements, references, quoted, policy=policy, strata=strata, dpi=dpi)
     shown = {
@@ -175,21 +176,37 @@ def _picture_of(step: Step, worst: MarkedPage) -> bytes | None:
 def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
     """Every document with its canonical text, its elements as spans of it, its language and what the checks saw."""
     policy = cleaning.CleaningPolicy(**step.settings.cleaning.model_dump())
-    elements = {key: grouped(table.to_pylist(), "doc_id") for key, table in parsed_documents.items()}
-    files, wanted = source_documents.to_pylist(), {}
-    for source in files:
-        parser = step.settings.parser_of.get(source["doc_class"], "")
-        mine = elements.get(parser, {}).get(source["doc_id"], [])
-        source = {k: v for k, v in source.items() if k not in ("imports", "stratum")}
-        content = [{k: v for k, v in e.items() if k not in ("stratum", "seconds", "work_key")} for e in mine]
-        wanted[work_key(step.code, source, content, parser, step.settings.cleaning.model_dump(mode="json"))] = (source, mine, parser)
+    units = partial(_units, step.settings.parser_of, source_documents, parsed_documents)
+    wanted = {_cleaning_key(step, *unit): at for at, unit in enumerate(units())}
     kept, todo = step.reuse(wanted)
-    keys = {unit[0]["doc_id"]: key for key, unit in wanted.items()}
-    rows = []
-    for done, (source, mine, parser) in enumerate(todo, 1):
-        rows.append({**cleaning.clean_document(source, mine, parser, policy), "work_key": keys[source["doc_id"]]})
-        step.progress(done, len(todo))
-    return Product(join(kept, rows), computed=len(rows))
+    keys = {at: key for key, at in wanted.items()}
+
+    def made() -> Iterator[Row]:
+        for done, (at, unit) in enumerate(zip(sorted(todo), units(todo), strict=True), 1):
+            yield {**cleaning.clean_document(*unit, policy), "work_key": keys[at]}
+            step.progress(done, len(todo))
+
+    return Product(joined(kept, made(), TEXTS), computed=len(todo))
+
+
+Unit = tuple[Row, Sequence[Row], str]
+"""A file without its imports and stratum, the elements that its parser made of it, and that parser."""
+
+
+def _units(
+    parser_of: Mapping[str, str], sources: pa.Table, parsed: Mapping[str, pa.Table], at: Iterable[int] | None = None
+) -> Iterator[Unit]:
+    """What each document is made from, at the positions `at` of the source table alone where given."""
+    elements = {key: Groups(table, "doc_id") for key, table in parsed.items()}
+    for source in rows_of(sources, at):
+        parser = parser_of.get(source["doc_class"], "")
+        mine = elements[parser].get(source["doc_id"], []) if parser in elements else []
+        yield {k: v for k, v in source.items() if k not in ("imports", "stratum")}, mine, parser
+
+
+def _cleaning_key(step: Step, source: Row, elements: Sequence[Row], parser: str) -> str:
+    content = [{k: v for k, v in e.items() if k not in ("stratum", "seconds", "work_key")} for e in elements]
+    return work_key(step.code, source, content, parser, step.settings.cleaning.model_dump(mode="json"))
 
 
 @table_asset(
@@ -202,8 +219,8 @@ def documents(step: Step, source_documents: pa.Table, parsed_documents: dict[str
 )
 def cleaning_quality(step: Step, documents: pa.Table, quality_labels: pa.Table, parsed_documents: dict[str, pa.Table]) -> Product:
     """How good texts are against labels: boilerplate (of each parser too), characters, language, personal data, headings, entities."""
-    parsed = {key: grouped(table.to_pylist(), "doc_id") for key, table in parsed_documents.items()}
-    return Product(measure_cleaning(documents.to_pylist(), quality_labels.to_pylist(), parsed))
+    parsed = {key: Groups(table, "doc_id") for key, table in parsed_documents.items()}
+    return Product(measure_cleaning(rows_of(documents), quality_labels.to_pylist(), parsed))
 
 
 _POLICY = {"shingle_length", "permutations", "bands", "threshold", "containment", "versions"}
@@ -219,8 +236,10 @@ def _protected(step: Step, golden_questions: pa.Table) -> list[str]:
     return sorted({*step.settings.filters, *filtered})
 
 
-def _readable(documents: pa.Table) -> Sequence[dict[str, Any]]:
-    return [row for row in documents.to_pylist() if row["status"] == OK]
+def _texts(documents: pa.Table) -> Values:
+    """Texts of readable documents by hash."""
+    readable = documents.select(["text_sha256", "text"]).filter(pc.equal(documents["status"], OK))
+    return Values(readable, "text_sha256", "text")
 
 
 def signatures(step: Step) -> SqliteStore:
@@ -239,7 +258,8 @@ def signatures(step: Step) -> SqliteStore:
 def near_duplicates(step: Step, documents: pa.Table, golden_questions: pa.Table) -> Product:
     """Copies and versions: a verdict for every document and every verified pair. Nothing merges across a protected field."""
     protected = _protected(step, golden_questions)
-    rows = dedup.near_duplicates(_readable(documents), _dedup_policy(step), protected, signatures(step), on_done=step.progress)
+    store, texts = signatures(step), _texts(documents)
+    rows = dedup.near_duplicates(rows_of(documents), _dedup_policy(step), protected, store, step.progress, texts)
     return Product(rows, notes={"protected_fields": ", ".join(protected)})
 
 
@@ -259,7 +279,7 @@ def dedup_quality(
     """Precision and recall of near-duplicate detection on labelled pairs, and golden evidence lost to a merge, over MinHash's settings."""
     chosen = step.settings.dedup
     rows = measure_dedup(
-        _readable(documents),
+        rows_of(documents),
         quality_labels.to_pylist(),
         _dedup_policy(step),
         chosen.sweep_permutations,
@@ -268,6 +288,7 @@ def dedup_quality(
         _quotations(golden_questions),
         _protected(step, golden_questions),
         signatures(step),
+        _texts(documents),
     )
     return Product(rows, pictures={"dedup_curve": corpus_pictures.dedup_curve(rows)})
 
@@ -275,6 +296,7 @@ def dedup_quality(
 @table_asset("documents", "near_duplicates", kinds=["python"])
 def unique_documents(step: Step, documents: pa.Table, near_duplicates: pa.Table) -> Product:
     """The documents that are left: what is chunked, indexed and searched."""
-    verdicts = [row for row in near_duplicates.to_pylist() if row["row"] == "document"]
-    rows = dedup.unique_documents(_readable(documents), verdicts)
-    return Product(rows, notes={"dropped": len(verdicts) - len(rows)})
+    verdicts = near_duplicates.filter(pc.equal(near_duplicates["row"], "document")).select(["row", "doc_id", "other_doc_id", "kept"])
+    rows = dedup.unique_documents(rows_of(documents), verdicts.to_pylist())
+    table = joined(TABLES[step.name].schema.empty_table(), rows, TEXTS)
+    return Product(table, notes={"dropped": len(verdicts) - len(table)})

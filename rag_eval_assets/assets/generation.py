@@ -38,6 +38,7 @@ from rag_eval_assets.scoring import entailment, judges, preference, ranking
 from rag_eval_assets.scoring.judging import Open
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.versions import digest
+from rag_eval_assets.tables.groups import Values
 
 RETRIEVAL_PART = ("system", "kind", "chunking", "retriever", "reranker", "depth", "index_version")
 CONTEXT_PART = ("top_k", "token_budget", "ordering")
@@ -90,8 +91,7 @@ def system_retrievals(
     if spec["kind"] != "builtin":
         rows, asked = external_rankings(step, spec, questions, unique_documents.to_pylist())
         return Product(rows, computed=asked)
-    text = dict(zip(unique_documents["doc_id"].to_pylist(), unique_documents["text"].to_pylist(), strict=True))
-    return Product(rankings.system_rankings(spec, questions, retrieval_runs, text))
+    return Product(rankings.system_rankings(spec, questions, retrieval_runs, Values(unique_documents, "doc_id", "text")))
 
 
 @table_asset(

@@ -5,11 +5,13 @@ What belongs here: which inputs each reads. What does not: reading and checking 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pyarrow as pa
 
 from ingestion import evidence
 from rag_eval_assets import coverage, golden
-from rag_eval_assets.assets._rows import by
+from rag_eval_assets.assets._rows import Row, among, by, grouped
 from rag_eval_assets.assets.corpus import scan_corpus
 from rag_eval_assets.baselines import read_baselines
 from rag_eval_assets.graph import Product, Step, table_asset
@@ -39,7 +41,10 @@ def golden_questions(step: Step) -> Product:
     "documents",
     "near_duplicates",
     kinds=["python"],
-    columns={"parsed_documents": ("doc_id", "order", "text", "status")},
+    columns={
+        "parsed_documents": ("doc_id", "order", "text", "status"),
+        "documents": ("doc_id", "doc_class", "text", "status"),
+    },
     settings=lambda s, p: {"parser_of": dict(s.parser_of)},
     libraries=["rapidfuzz"],
 )
@@ -52,23 +57,32 @@ def golden_evidence(
     near_duplicates: pa.Table,
 ) -> Product:
     """Where every quotation of the golden set stands in the canonical text, or the step that lost it."""
-    texts = documents.to_pylist()
-    parsed: dict[str, list[str]] = {}
-    chosen = {row["doc_id"]: step.settings.parser_of.get(row["doc_class"]) for row in texts}
-    for key, table in parsed_documents.items():
-        for row in table.to_pylist():
-            if row["status"] == OK and chosen.get(row["doc_id"]) == key:
-                parsed.setdefault(row["doc_id"], []).append(row["text"])
+    questions = golden_questions.to_pylist()
+    named = {item["document"] for q in questions for item in [*(q["evidence"] or ()), *(q["relevant"] or ())]}
+    verdicts = [row for row in among(near_duplicates, "doc_id", named).to_pylist() if row["row"] == "document"]
+    texts = by(among(documents, "doc_id", {*named, *(row["other_doc_id"] for row in verdicts)}).to_pylist(), "doc_id")
     rows = evidence.trace(
-        golden_questions.to_pylist(),
-        by(source_documents.to_pylist(), "doc_id"),
-        {doc_id: "\n\n".join(parts) for doc_id, parts in parsed.items()},
-        by(texts, "doc_id"),
-        by((row for row in near_duplicates.to_pylist() if row["row"] == "document"), "doc_id"),
+        questions,
+        by(among(source_documents, "doc_id", named).to_pylist(), "doc_id"),
+        _parsed_texts(step.settings.parser_of, parsed_documents, [texts[doc_id] for doc_id in texts if doc_id in named]),
+        texts,
+        by(verdicts, "doc_id"),
         filters.entitled,
     )
     lost = sum(row["lost_at"] is not None for row in rows)
     return Product(rows, notes={"evidence_lost": lost})
+
+
+def _parsed_texts(parser_of: Mapping[str, str], parsed: Mapping[str, pa.Table], documents: Iterable[Row]) -> dict[str, str]:
+    """What the parser chosen for each of `documents` read in it."""
+    chosen = grouped(documents, "doc_class")
+    found: dict[str, list[str]] = {}
+    for doc_class, own in chosen.items():
+        if (table := parsed.get(parser_of.get(doc_class, ""))) is not None:
+            for element in among(table, "doc_id", (row["doc_id"] for row in own)).to_pylist():
+                if element["status"] == OK:
+                    found.setdefault(element["doc_id"], []).append(element["text"])
+    return {doc_id: "\n\n".join(parts) for doc_id, parts in found.items()}
 
 
 @table_asset(

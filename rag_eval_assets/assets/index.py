@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.assets._models import model_limits
-from rag_eval_assets.assets._rows import by, join
+from rag_eval_assets.assets._rows import by, join, rows_of
 from rag_eval_assets.assets.embedding import (
     context_models,
     contexts,
@@ -93,7 +93,7 @@ def chunk_quality(
     quality_labels: pa.Table,
 ) -> Product:
     """What one chunking cuts and keeps: evidence whole, tables, lists and sentences cut, precision, IoU, coherence, traceability."""
-    documents, evidence, labels = (table.to_pylist() for table in (unique_documents, golden_evidence, quality_labels))
+    documents, evidence, labels = rows_of(unique_documents), golden_evidence.to_pylist(), quality_labels.to_pylist()
     return Product(quality.chunk_quality(chunks, chunk_embeddings, documents, evidence, labels, unavailable=uncut(step)))
 
 

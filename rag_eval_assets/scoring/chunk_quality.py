@@ -7,7 +7,7 @@ still have to deliver. What does not: cutting (`ingestion.chunking`) and what a 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 
 from ingestion.evidence import covered, merge_spans
 from rag_eval_assets.scoring.chunk_labels import labelled_cuts, labelled_paths
-from rag_eval_assets.scoring.chunk_rows import Row, rate_of, row_of, share_of, tally
+from rag_eval_assets.scoring.chunk_rows import Row, rate_of, row_of, share_of
 from rag_eval_assets.scoring.chunk_structure import STRUCTURES, Chunks, Document, Span, folded, trimmed
 from rag_eval_assets.scoring.intervals import bounded_mean
 from rag_eval_assets.tables import OK
+from rag_eval_assets.tables.groups import Groups
 
 Places = Mapping[str, Sequence[Span]]
 """Spans by document."""
@@ -44,7 +45,7 @@ CONTEXT_COSTS = ("context_tokens", "context_cost")
 def chunk_quality(
     chunks: pa.Table,
     embeddings: pa.Table | None,
-    documents: list[Row],
+    documents: Iterable[Row],
     evidence: list[Row],
     labels: list[Row] | None = None,
     *,
@@ -53,7 +54,8 @@ def chunk_quality(
     """Rows of `chunk_quality`, sorted by measure and scope.
 
     `chunks` and `embeddings` are tables of one chunking, `documents` rows of `unique_documents`, `evidence` rows of
-    `golden_evidence`, `labels` rows of `quality_labels`. Lengths are characters of the canonical text, overlap counts once.
+    `golden_evidence`, `labels` rows of `quality_labels`. Lengths are characters of the canonical text, overlap counts once. `documents` are
+    read once; held are those that a label names, with their chunks, and the chunks of those that evidence stands in.
 
     - `precision_omega`, `iou`, `character_precision`, `character_recall`, `chunks_needed`: means over questions with located
       evidence, of every split; of a group's alternatives the one counts that this chunking serves most precisely. All but the
@@ -72,25 +74,30 @@ def chunk_quality(
     if unavailable:
         return [row_of(name, None, reason=unavailable) for name in MEASURES]
     columns = ["chunk_id", "doc_id", "ordinal", "start", "end", "text_sha256", "tokens", "section_path", "page"]
-    cut = chunks.sort_by([("doc_id", "ascending"), ("ordinal", "ascending")])
-    rows = cut.select([*columns, "parent_start", "parent_end"]).to_pylist()
-    spans: defaultdict[str, set[Span]] = defaultdict(set)
-    for row in rows:
-        spans[row["doc_id"]].add(_delivered(row))
-    index = defaultdict(lambda: Chunks.of(()), {doc_id: Chunks.of(found) for doc_id, found in spans.items()})
-    known = {row["doc_id"]: Document.of(row) for row in documents}
+    order = [("doc_id", "ascending"), ("ordinal", "ascending")]
+    cut = chunks.select([*columns, "parent_start", "parent_end"]).sort_by(order)
     judged: defaultdict[str, list[Row]] = defaultdict(list)
     for label in sorted(labels or (), key=lambda row: row["label_id"]):
         judged[label["kind"]].append(label)
+    labelled = {label["doc_id"] for kind in ("cut", "heading_path") for label in judged[kind]}
+    own, known, seen = Groups(cut, "doc_id"), {}, _Seen()
+    for row in documents:
+        document = Document.of(row)
+        seen.see(row["doc_id"], own.get(row["doc_id"], ()), document)
+        if row["doc_id"] in labelled:
+            known[row["doc_id"]] = document
+    for doc_id in own.keys() - seen.documents:
+        seen.see(doc_id, own[doc_id], None)
+    held = {doc_id: own[doc_id] for doc_id in own.keys() & {*labelled, *(row["kept_doc_id"] for row in evidence)}}
+    index = defaultdict(lambda: Chunks.of(()), {doc_id: Chunks.of({_delivered(row) for row in rows}) for doc_id, rows in held.items()})
     measures = [
         *_of_evidence(index, evidence),
-        *_cuts(index, known),
+        *seen.measures(),
         *labelled_cuts(index, known, judged["cut"]),
-        _traceable(rows, known),
-        *labelled_paths(rows, known, judged["heading_path"]),
-        *_duplicates(rows, index),
-        *_token_lengths(rows),
-        *_of_vectors(rows, embeddings, known),
+        *labelled_paths([row for rows in held.values() for row in rows], known, judged["heading_path"]),
+        _repeated(cut),
+        *_token_lengths(cut),
+        *_of_vectors(cut, embeddings, seen.sections(own)),
     ]
     return sorted(measures, key=lambda row: (row["measure"], row["scope"]))
 
@@ -175,33 +182,66 @@ def _shared(gold: Places, chunks: Places) -> int:
     return sum(covered(span, chunks.get(doc_id, ())) for doc_id, spans in gold.items() for span in merge_spans(spans))
 
 
-# --------------------------------------------------------------------------------------------------------------- cuts
-def _cuts(index: Mapping[str, Chunks], documents: Mapping[str, Document]) -> list[Row]:
-    found: dict[str, list[tuple[str, bool]]] = {name: [] for name in (*STRUCTURES, "sentences_cut")}
-    for doc_id, document in documents.items():
-        chunks = index[doc_id]
-        for measure, spans in document.structures.items():
-            found[measure] += [(doc_id, not chunks.holds_whole(span)) for span in spans]
-        tight = (trimmed(document.text, span) for span in chunks.spans)
-        edges = document.sentences
-        found["sentences_cut"] += [(doc_id, not (edges.starts_at(start) and edges.ends_at(end))) for start, end in tight]
-    return [share_of(name, tally(cuts)) for name, cuts in found.items()]
+# ---------------------------------------------------------------------------------------------------------- documents
+APART, WITHIN, BORDER = 0, 1, 2
+"""How a chunk meets the next one of its document: not at all, inside a section, at the border of two."""
 
 
-# ------------------------------------------------------------------------------------------------------- traceability
-def _traceable(rows: list[Row], documents: Mapping[str, Document]) -> Row:
-    failing: Counter[str] = Counter()
-    resolved: list[tuple[str, bool]] = []
-    first: str | None = None
-    for row in rows:
-        field = _unresolved(row, documents.get(row["doc_id"]))
-        if field is not None:
-            failing[field] += 1
-            first = first or f"{row['chunk_id']} ({field})"
-        resolved.append((row["doc_id"], field is None))
-    counts = ", ".join(f"{field} {count}" for field, count in sorted(failing.items()))
-    detail = f"not resolved: {counts}; first: {first}" if failing else None
-    return share_of("traceable", tally(resolved), detail=detail)
+class _Seen:
+    """What is counted of chunks document by document, so that neither texts nor chunks are held."""
+
+    def __init__(self) -> None:
+        self.documents: set[str] = set()
+        self._cuts: dict[str, dict[str, tuple[int, int]]] = {name: {} for name in (*STRUCTURES, "sentences_cut")}
+        self._written: dict[str, tuple[int, int]] = {}
+        self._resolved: dict[str, tuple[int, int]] = {}
+        self._failing: Counter[str] = Counter()
+        self._strays: dict[str, str] = {}
+        self._sections: dict[str, npt.NDArray[np.int8]] = {}
+
+    def see(self, doc_id: str, rows: Sequence[Row], document: Document | None) -> None:
+        """Count the chunks of one document in order, which may not be there."""
+        self.documents.add(doc_id)
+        chunks = Chunks.of({_delivered(row) for row in rows})
+        if document is not None:
+            self._see_cuts(doc_id, chunks, document)
+        if rows:
+            total = sum(end - start for start, end in chunks.spans)
+            self._written[doc_id] = (total - _length({doc_id: chunks.spans}), total)
+            fields = [_unresolved(row, document) for row in rows]
+            self._resolved[doc_id] = (fields.count(None), len(fields))
+            self._failing.update(field for field in fields if field)
+            if stray := next((f"{row['chunk_id']} ({field})" for row, field in zip(rows, fields, strict=True) if field), None):
+                self._strays[doc_id] = stray
+            self._sections[doc_id] = np.array([*(_meeting(pair, document) for pair in pairwise(rows)), APART], np.int8)
+
+    def _see_cuts(self, doc_id: str, chunks: Chunks, document: Document) -> None:
+        found = {name: [not chunks.holds_whole(span) for span in spans] for name, spans in document.structures.items()}
+        tight, edges = (trimmed(document.text, span) for span in chunks.spans), document.sentences
+        found["sentences_cut"] = [not (edges.starts_at(start) and edges.ends_at(end)) for start, end in tight]
+        for name, cuts in found.items():
+            if cuts:
+                self._cuts[name][doc_id] = (sum(cuts), len(cuts))
+
+    def measures(self) -> list[Row]:
+        counts = ", ".join(f"{field} {count}" for field, count in sorted(self._failing.items()))
+        first = self._strays[min(self._strays)] if self._strays else None
+        return [
+            *(share_of(name, found) for name, found in self._cuts.items()),
+            share_of("duplicated_text", self._written),
+            share_of("traceable", self._resolved, detail=f"not resolved: {counts}; first: {first}" if first else None),
+        ]
+
+    def sections(self, order: Iterable[str]) -> npt.NDArray[np.int8]:
+        """How each chunk meets the next one, documents in `order`."""
+        return np.concatenate([np.empty(0, np.int8), *(self._sections[doc_id] for doc_id in order)])
+
+
+def _meeting(pair: tuple[Row, Row], document: Document | None) -> int:
+    if document is None:
+        return APART
+    one, other = pair
+    return WITHIN if document.section(one["end"] - 1) == document.section(other["start"]) else BORDER
 
 
 def _unresolved(row: Row, document: Document | None) -> str | None:
@@ -221,33 +261,35 @@ def _unresolved(row: Row, document: Document | None) -> str | None:
 
 
 # -------------------------------------------------------------------------------------------------------------- sizes
-def _duplicates(rows: list[Row], index: Mapping[str, Chunks]) -> list[Row]:
-    written = {doc_id: sum(end - start for start, end in chunks.spans) for doc_id, chunks in index.items() if chunks.spans}
-    counts = {doc_id: (total - _length({doc_id: index[doc_id].spans}), total) for doc_id, total in written.items()}
-    often = Counter(row["text_sha256"] for row in rows)
-    repeated = tally((row["doc_id"], often[row["text_sha256"]] > 1) for row in rows)
-    return [share_of("duplicated_text", counts), share_of("repeated_chunks", repeated)]
+def _repeated(cut: pa.Table) -> Row:
+    """The share of chunks whose text another chunk has too."""
+    counts = cut["text_sha256"].value_counts()
+    often = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    repeated = pa.table({"doc_id": cut["doc_id"], "repeated": pc.is_in(cut["text_sha256"], often).cast(pa.int64())})
+    found = repeated.group_by("doc_id").aggregate([("repeated", "sum"), ("repeated", "count")])
+    sums = zip(*(found[name].to_pylist() for name in ("doc_id", "repeated_sum", "repeated_count")), strict=True)
+    return share_of("repeated_chunks", {doc_id: (true, every) for doc_id, true, every in sums})
 
 
-def _token_lengths(rows: list[Row]) -> list[Row]:
+def _token_lengths(cut: pa.Table) -> list[Row]:
     """Percentiles of chunk lengths in tokens: lengths that occur, with the distribution-free interval of their order statistics."""
     from scipy.stats import binom
 
-    tokens = np.sort([row["tokens"] for row in rows])
+    tokens = np.sort(cut["tokens"].to_numpy())
     found = []
     for percent in (5, 50, 95):
-        if not rows:
+        if not len(tokens):
             found.append(row_of(f"tokens_p{percent}", None, denominator=0.0, reason="nothing_to_measure"))
             continue
-        low, high = (int(binom.ppf(tail, len(rows), percent / 100)) for tail in (0.025, 0.975))
-        limits: Row = {"lower": float(tokens[max(low - 1, 0)]), "upper": float(tokens[min(high, len(rows) - 1)])}
+        low, high = (int(binom.ppf(tail, len(tokens), percent / 100)) for tail in (0.025, 0.975))
+        limits: Row = {"lower": float(tokens[max(low - 1, 0)]), "upper": float(tokens[min(high, len(tokens) - 1)])}
         value = float(np.percentile(tokens, percent, method="inverted_cdf"))
-        found.append(row_of(f"tokens_p{percent}", value, denominator=float(len(rows)), **limits))
+        found.append(row_of(f"tokens_p{percent}", value, denominator=float(len(tokens)), **limits))
     return found
 
 
 # ------------------------------------------------------------------------------------------------------------ vectors
-def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping[str, Document]) -> list[Row]:
+def _of_vectors(cut: pa.Table, embeddings: pa.Table | None, meetings: npt.NDArray[np.int8]) -> list[Row]:
     """Per embedder: coherence, the share of chunks longer than it sees, the tokens it read, and the bytes of its vectors.
 
     Coherence is the mean cosine of neighbouring chunks that meet inside a section minus that of neighbours that meet at the
@@ -263,8 +305,7 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping
         if mine["truncated"].null_count:
             found.append(row_of("truncated", None, scope=scope, reason="tokens_unknown"))
         else:
-            owners = (chunk_id.rpartition("#")[0] for chunk_id in mine["chunk_id"].to_pylist())
-            found.append(share_of("truncated", tally(zip(owners, mine["truncated"].to_pylist(), strict=True)), scope=scope))
+            found.append(share_of("truncated", _truncated(mine), scope=scope))
         vectors = _matrix(mine["vector"])
         # The sum of those that are known would be no number of this chunking.
         read = None if mine["tokens"].null_count else float(pc.sum(mine["tokens"]).as_py())
@@ -275,26 +316,36 @@ def _of_vectors(rows: list[Row], embeddings: pa.Table | None, documents: Mapping
             for name in CONTEXT_COSTS
             if mine[name].null_count == 0
         ]
-        keys = zip(mine["chunk_id"].to_pylist(), mine["text_sha256"].to_pylist(), strict=True)
-        position = {key: i for i, key in enumerate(keys)}
-        pairs: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
-        for one, other in pairwise(rows):
-            left = position.get((one["chunk_id"], one["text_sha256"]))
-            right = position.get((other["chunk_id"], other["text_sha256"]))
-            document = documents.get(one["doc_id"])
-            if document is None or one["doc_id"] != other["doc_id"] or left is None or right is None:
-                continue
-            pairs[document.section(one["end"] - 1) == document.section(other["start"])].append((left, right))
-        if not (pairs[True] and pairs[False]):
+        at = _rows_of_chunks(cut, mine)
+        near = np.flatnonzero((at[:-1] >= 0) & (at[1:] >= 0) & (meetings[:-1] != APART))
+        pairs = {kind: np.stack([at[some], at[some + 1]]) for kind in (WITHIN, BORDER) for some in [near[meetings[near] == kind]]}
+        if not (pairs[WITHIN].size and pairs[BORDER].size):
             found.append(row_of("coherence", None, scope=scope, reason="nothing_to_measure"))
             continue
-        cosines = {same: _cosines(vectors, pairs[same]) for same in (True, False)}
-        within, across = (float(cosines[same].mean()) for same in (True, False))
+        cosines = [_cosines(vectors, *pairs[kind]) for kind in (WITHIN, BORDER)]
+        within, across = (float(each.mean()) for each in cosines)
         # Each at 97.5%, so that both hold together at 95%.
-        inside, border = (bounded_mean(cosines[same], -1.0, 1.0, 0.975) for same in (True, False))
+        inside, border = (bounded_mean(each, -1.0, 1.0, 0.975) for each in cosines)
         limits: Row = {"lower": inside[0] - border[1], "upper": inside[1] - border[0]}
-        detail = f"inside a section {within:.4f} ({len(pairs[True])} pairs), at a border {across:.4f} ({len(pairs[False])} pairs)"
+        detail = f"inside a section {within:.4f} ({len(cosines[0])} pairs), at a border {across:.4f} ({len(cosines[1])} pairs)"
         found.append(row_of("coherence", within - across, scope=scope, detail=detail, **limits))
+    return found
+
+
+def _truncated(mine: pa.Table) -> dict[str, tuple[int, int]]:
+    """(truncated, all) by document."""
+    owner = pc.replace_substring_regex(mine["chunk_id"], pattern=r"#[^#]*$", replacement="")
+    counts = pa.table({"doc_id": owner, "truncated": mine["truncated"].cast(pa.int64())}).group_by("doc_id")
+    found = counts.aggregate([("truncated", "sum"), ("truncated", "count")])
+    sums = zip(*(found[name].to_pylist() for name in ("doc_id", "truncated_sum", "truncated_count")), strict=True)
+    return {doc_id: (true, every) for doc_id, true, every in sums}
+
+
+def _rows_of_chunks(cut: pa.Table, mine: pa.Table) -> npt.NDArray[np.int64]:
+    """For each chunk the row of `mine` with its id and text; -1 where there is none."""
+    at = pc.index_in(cut["chunk_id"], mine["chunk_id"].combine_chunks())
+    same = pc.equal(mine["text_sha256"].combine_chunks().take(at.combine_chunks()), cut["text_sha256"])
+    found: npt.NDArray[np.int64] = pc.if_else(pc.fill_null(same, False), at, -1).cast(pa.int64()).to_numpy()
     return found
 
 
@@ -304,9 +355,8 @@ def _matrix(column: pa.ChunkedArray) -> npt.NDArray[np.float32]:
     return np.asarray(lists.flatten(), dtype=np.float32).reshape(len(lists), -1)
 
 
-def _cosines(vectors: npt.NDArray[np.float32], pairs: list[tuple[int, int]]) -> npt.NDArray[np.float64]:
+def _cosines(vectors: npt.NDArray[np.float32], left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Dot products of pairs of unit vectors, in [-1, 1], in blocks so that memory stays small."""
-    left, right = np.array(pairs).T
-    blocks = (slice(i, i + 4096) for i in range(0, len(pairs), 4096))
+    blocks = (slice(i, i + 4096) for i in range(0, len(left), 4096))
     parts = [np.einsum("ij,ij->i", vectors[left[b]], vectors[right[b]], dtype=np.float64) for b in blocks]
     return np.asarray(np.concatenate(parts).clip(-1.0, 1.0), dtype=np.float64)

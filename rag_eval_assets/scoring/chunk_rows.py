@@ -5,7 +5,7 @@ What belongs here: the shape of a row and its interval. What does not: what is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ingestion.rates import clopper_pearson, pooled_rate
@@ -52,12 +52,3 @@ def _counted(measure: str, numerator: int, denominator: int, reason: str, more: 
     if not denominator:
         return row_of(measure, None, reason=reason, **counts, **more)
     return row_of(measure, numerator / denominator, **counts, **more)
-
-
-def tally(outcomes: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
-    """(true, all) by document."""
-    found: dict[str, tuple[int, int]] = {}
-    for doc_id, outcome in outcomes:
-        true, every = found.get(doc_id, (0, 0))
-        found[doc_id] = (true + outcome, every + 1)
-    return found

@@ -34,7 +34,7 @@ CHUNKS_OF_A_DOCUMENT = 117
 SIZES = (10_000, 40_000)
 MEASURED = (
     "source_documents", "parsed_documents", "documents", "golden_questions", "near_duplicates", "unique_documents", "golden_evidence",
-    "chunks", "retrieval_runs", "system_retrievals", "contexts", "answers", "system_scores", "system_summary",
+    "cleaning_quality", "chunks", "chunk_quality", "retrieval_runs", "system_retrievals", "contexts", "answers", "system_scores", "system_summary",
 )  # fmt: skip
 NEEDED = ("quality_labels", "imported_runs", "written_queries", "written_contexts", "chunk_embeddings", "system_specs", "judged_scores")
 """Empty or tiny here: made, since others read them, and not shown."""

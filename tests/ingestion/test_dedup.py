@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ingestion import media_types, minhash
 from ingestion.cleaning import CleaningPolicy, clean_document
-from ingestion.dedup import BOUNDARY, READ_COLUMNS, DedupPolicy, near_duplicates, survivors, unique_documents
+from ingestion.dedup import BOUNDARY, READ_COLUMNS, DedupPolicy, near_duplicates, parted, survivors, unique_documents
 from ingestion.minhash import bands, shingles, similarity
 from ingestion.parsers import ParseLimits, ParseRequest, parse_files
 from rag_eval_assets.retrieval.filters import FILTER_COLUMNS
@@ -346,7 +346,7 @@ class TestProperties:
             {r["doc_id"]: r["other_doc_id"] for r in judged(*documents, policy=policy, protected=("product",)) if r["row"] == "document"}
             for policy in policies
         ]
-        assert list(survivors(documents, policies, ["product"])) == expected
+        assert list(survivors(*parted(documents), policies, ["product"])) == expected
 
 
 class TestRows:
@@ -371,11 +371,11 @@ class TestRows:
 
     def test_unique_documents_are_the_survivors_with_what_they_absorbed(self) -> None:
         documents = [document("b", LONG), document("a", LONG), document("c", MARS), document("f", "", status="failed")]
-        unique = unique_documents(documents, near_duplicates(documents, POLICY, []))
+        unique = list(unique_documents(documents, near_duplicates(documents, POLICY, [])))
         assert [(row["doc_id"], row["absorbed"]) for row in unique] == [("a", ["b"]), ("c", [])]
         assert all(list(row) == TABLES["unique_documents"].columns for row in unique)
         with pytest.raises(ValueError, match="no verdict on c"):
-            unique_documents(documents, near_duplicates(documents[:2], POLICY, []))
+            list(unique_documents(documents, near_duplicates(documents[:2], POLICY, [])))
 
     def test_the_columns_that_are_read_hold_all_that_a_filter_may_name(self) -> None:
         assert set(FILTER_COLUMNS) <= set(READ_COLUMNS) <= {f.name for f in TABLES["documents"].schema}
