@@ -16,8 +16,8 @@ from rag_eval_assets.tables import TABLES
 from tests.benchmarks import size
 from tests.benchmarks.synthetic import sentences
 
-WORDS = 1_500
-SMALL, LARGE = 40, 120
+WORDS = 1_000
+SMALL, LARGE = 20, 60
 WALKED = ("documents", "cleaning_quality", "near_duplicates", "unique_documents", "golden_evidence", "chunks", "chunk_quality")
 PARSER = "unstructured"
 
