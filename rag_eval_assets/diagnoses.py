@@ -47,7 +47,7 @@ def intervene(folder: Folder, system: str, intervention: str) -> list[Row]:
         rows = _now(folder, node, name)
         for row in rows:
             if row["intervention"] == wanted:
-                write_json(_kept(folder) / f"{row['result_id']}.json", {"system": system, **row})
+                write_json(_kept(folder) / f"{row['result_id']}.json", {"system": system, **row}, again="try again")
     return [row for row in rows if row["intervention"] == wanted and row["label"] != NOT_FAILED]
 
 

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from rag_eval_assets.storage.versions import canonical_json
 from rag_eval_assets.tables import DERIVED_SLICES
+from rag_eval_assets.unwritable import writing_to
 
 Row = dict[str, Any]
 DEVELOPMENT = "development"
@@ -433,10 +434,14 @@ def move_to_development(folder: Path, question_id: str) -> Path:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write beside, flush, rename."""
+    """Write beside, flush, rename. Raises UnwritableError where the place cannot be written, and leaves nothing beside it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    with writing_to(path, again="try again"):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -10,9 +10,11 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 GOES_ON = "what stands there is whole, and the next sync goes on from it"
+SYNC_AGAIN = f"sync again: {GOES_ON}"
 _WHY = {
     errno.ENOSPC: "the disk is full. Free space there",
     errno.EDQUOT: "the quota is used up. Free space there",
@@ -44,10 +46,12 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
             todo += [*getattr(found, "exceptions", ()), found.__cause__, found.__context__]
 
 
-def unwritable(error: BaseException, place: str | os.PathLike[str], writing: bool = False) -> UnwritableError | None:
+def unwritable(
+    error: BaseException, place: str | os.PathLike[str], writing: bool = False, again: str = SYNC_AGAIN
+) -> UnwritableError | None:
     """What `error` tells of a place that cannot be written; None where it tells of something else.
 
-    `place` is named where the error names no file. While `writing`, a refused right counts too.
+    `place` is named where the error names no file. While `writing`, a refused right counts too. `again` is what to do once it is mended.
     """
     for found in causes(error):
         if isinstance(found, UnwritableError):
@@ -60,5 +64,16 @@ def unwritable(error: BaseException, place: str | os.PathLike[str], writing: boo
         else:
             continue
         if why is not None:
-            return UnwritableError(f"{os.fspath(place)}: {why} and sync again: {GOES_ON}.")
+            return UnwritableError(f"{os.fspath(place)}: {why} and {again}.")
     return None
+
+
+@contextmanager
+def writing_to(place: str | os.PathLike[str], again: str = SYNC_AGAIN) -> Iterator[None]:
+    """Writes `place`: whatever keeps the block from it is told of that place, and not of a file beside it."""
+    try:
+        yield
+    except OSError as error:
+        if (told := unwritable(error, place, writing=True, again=again)) is not None:
+            raise told from error
+        raise

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from upath import UPath
 
-from rag_eval_assets.unwritable import unwritable
+from rag_eval_assets.unwritable import writing_to
 
 Mark = list[Any]
 """Size and mtime of a file, or size and ETag (else time) of an object."""
@@ -87,12 +87,8 @@ def write(path: UPath, data: bytes) -> Mark | None:
     if not is_local(path):
         answer = path.fs.pipe_file(path.path, data)
         return [len(data), answer["ETag"]] if isinstance(answer, dict) and "ETag" in answer else None
-    try:
+    with writing_to(str(path)):
         return _write_beside(path, data)
-    except OSError as error:
-        if (told := unwritable(error, str(path), writing=True)) is not None:
-            raise told from error
-        raise
 
 
 def _write_beside(path: UPath, data: bytes) -> Mark:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rag_eval_assets.unwritable import SYNC_AGAIN, UnwritableError, writing_to
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; empty where the file is absent or unreadable (only caches are read through this)."""
@@ -22,18 +24,19 @@ def read_json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a small JSON file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write_json(path: Path, value: Any, again: str = SYNC_AGAIN) -> None:
+    """Write a small JSON file whole or not at all. Raises UnwritableError, with `again` for what to do once that is mended."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing_to(path, again):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_cache(path: Path, value: Any) -> None:
     """`write_json` where that is possible: a folder that is read-only, or a disk that is full, is no reason to end what only reads."""
-    with suppress(OSError):
+    with suppress(OSError, UnwritableError):
         write_json(path, value)

@@ -32,7 +32,7 @@ from rag_eval_assets.storage.staleness import Group, Status, evaluate, plan
 from rag_eval_assets.storage.state import read_json, write_cache, write_json
 from rag_eval_assets.storage.versions import SourceTree
 from rag_eval_assets.tables import TABLES
-from rag_eval_assets.unwritable import UnwritableError
+from rag_eval_assets.unwritable import UnwritableError, writing_to
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -126,11 +126,12 @@ def is_alive(identity: str) -> bool:
 def storage_lock(folder: Folder, wait: bool = False) -> Iterator[None]:
     """Hold this folder's lock. The operating system drops it with the process, so a killed holder blocks nobody, whatever it left
     written about itself, and from whichever host."""
-    folder.state.mkdir(parents=True, exist_ok=True)
     holder = folder.state / "sync.holder.json"
     lock = FileLock(folder.state / "sync.lock")
     try:
-        lock.acquire(timeout=-1 if wait else 0)
+        with writing_to(lock.lock_file):
+            folder.state.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=-1 if wait else 0)
     except Timeout:
         facts = {"pid": "unknown", "host": "an unknown host", "since": "unknown", **read_json(holder)}
         raise LockedError(

@@ -5,6 +5,7 @@ Whatever happened, afterwards no file is torn, nothing false is fresh, and the n
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -14,15 +15,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from rag_eval_assets.baselines import save_baseline
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.resources.responses import Reply, ResponseStore, beginning, keeping
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.staleness import evaluate
-from rag_eval_assets.storage.sync import open_catalogue, open_instance, rescan_roots, sync
+from rag_eval_assets.storage.state import write_cache, write_json
+from rag_eval_assets.storage.sync import open_catalogue, open_instance, rescan_roots, storage_lock, sync
 from rag_eval_assets.storage.verify import verify_tables
 from rag_eval_assets.unwritable import GOES_ON, UnwritableError
 from tests.disks import small_disk
@@ -113,6 +117,34 @@ def test_tables_that_are_read_only_stop_the_sync_before_anything_runs(synced: Fo
             sync(synced, select=PART)
         disk.writable(True)
         ends_as(synced, undisturbed)
+
+
+@pytest.mark.parametrize(("error", "why"), [
+    (OSError(errno.EROFS, "read-only"), "it is read-only. Make it writable"),
+    (PermissionError(errno.EACCES, "denied"), "this user may not write there. Give the right to"),
+    (OSError(errno.ENOSPC, "full"), "the disk is full. Free space there"),
+])  # fmt: skip
+def test_what_commands_write_beside_the_tables_names_its_own_place_and_leaves_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, why: str
+) -> None:
+    def refused(*args: Any, **more: Any) -> Any:
+        raise error
+
+    folder = Folder(tmp_path)
+    monkeypatch.setattr("os.replace", refused)
+    monkeypatch.setattr("pathlib.Path.replace", refused)
+    with pytest.raises(UnwritableError) as told:
+        save_baseline(folder.baselines, "june", [])
+    assert str(told.value) == f"{folder.baselines / 'june.parquet'}: {why} and try again."
+    with pytest.raises(UnwritableError) as told:
+        write_json(folder.stores / "diagnoses" / "a.json", {}, again="try again")
+    assert str(told.value) == f"{folder.stores / 'diagnoses' / 'a.json'}: {why} and try again."
+    write_cache(folder.state / "scan.json", {})  # a cache that cannot be written is no error
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    with pytest.raises(UnwritableError) as told, storage_lock(folder):
+        pass
+    assert str(told.value) == f"{folder.state / 'sync.lock'}: {why} and sync again: {GOES_ON}."
 
 
 def test_a_response_store_on_a_full_disk_sends_nothing_and_loses_no_reply_that_it_had_kept(tmp_path: Path) -> None:
