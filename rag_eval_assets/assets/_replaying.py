@@ -21,7 +21,7 @@ from rag_eval_assets.generation.answer_rows import answer_row
 from rag_eval_assets.graph import Step
 from rag_eval_assets.retrieval.ordering import NoRanking
 from rag_eval_assets.scoring.diagnosis import Replay, Score, Trials, diagnose
-from rag_eval_assets.scoring.experiments import Plan, replay_experiments, tried
+from rag_eval_assets.scoring.experiments import Plan, Tried, replay_experiments, tried
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import FAILED
@@ -113,7 +113,7 @@ def answered_anew(step: Step, tables: Mapping[str, pa.Table]) -> tuple[pa.Table,
     counts, plan = Counter[str](), planned(step)
     rows = {name: table.to_pylist() for name, table in tables.items()} if plan else {}
     spec = rows["system_specs"][0] if plan else {}
-    new = tried(*_recorded(rows), plan, context.assemble, context.reorder).new[0] if plan else {}
+    new = _tried(rows, plan).new[0] if plan else {}
     wanted = answer_keys(step, spec, list(new.values()))
     kept, todo = step.reuse(wanted)
     keys = {(question["question_id"], delivered["context_sha256"]): key for key, (question, delivered) in wanted.items()}
@@ -129,13 +129,10 @@ def experimented(step: Step, tables: Mapping[str, pa.Table]) -> list[Row]:
     rows = {name: table.to_pylist() for name, table in tables.items()}
     answered = {(row["question_id"], row["context_sha256"]): row for row in rows["replayed_answers"]}
     return replay_experiments(
-        *_recorded(rows),
-        plan,
+        _tried(rows, plan),
         lambda pairs: [answered[question["question_id"], delivered["context_sha256"]] for question, delivered in pairs],
-        assemble=context.assemble,
-        reorder=context.reorder,
-        pass_metric=step.settings.scoring.pass_metric,
-        answer_schema=step.settings.answer_schema,
+        step.settings.scoring.pass_metric,
+        step.settings.answer_schema,
     )
 
 
@@ -145,14 +142,17 @@ def planned(step: Step) -> Plan:
     return Plan(chosen.top_k, chosen.token_budget, context.ORDERINGS if chosen.order else ()) if chosen else Plan()
 
 
-def _recorded(rows: Rows) -> tuple[list[Row], list[Row], Row, list[Row], list[Row], list[Row]]:
-    return (
+def _tried(rows: Rows, plan: Plan) -> Tried:
+    return tried(
         rows["golden_questions"],
         rows["golden_evidence"],
         rows["system_specs"][0],
         rows["system_retrievals"],
         rows["contexts"],
         rows["answers"],
+        plan,
+        context.assemble,
+        context.reorder,
     )
 
 

@@ -63,32 +63,17 @@ class _Point:
 
 
 def replay_experiments(
-    questions: Iterable[Made],
-    evidence: Iterable[Made],
-    spec: Made,
-    retrievals: list[Made],
-    contexts: Iterable[Made],
-    answers: Iterable[Made],
-    plan: Plan,
-    read: Answer,
-    *,
-    assemble: Assemble,
-    reorder: Reorder,
-    pass_metric: str = "correct",
-    answer_schema: Mapping[str, Any] | None = None,
+    found: Tried, read: Answer, pass_metric: str = "correct", answer_schema: Mapping[str, Any] | None = None
 ) -> list[Made]:
-    """Rows of replay_experiments, one a point of each experiment, the system as it is among them.
+    """Rows of replay_experiments, one a point of each experiment that is tried, the system as it is among them.
 
-    `assemble` (system_retrievals, spec) delivers as the system does, `reorder` gives a context's passages another order. `read` is
-    called once, with the contexts that neither the system nor an earlier point has answered: an equal context has the answer it had.
+    `read` is called once, with the contexts that neither the system nor an earlier point has answered: an equal context has the answer it
+    had.
     """
-    if not plan:
-        return []
-    found = tried(questions, evidence, spec, retrievals, contexts, answers, plan, assemble, reorder)
-    asked, own, points, answered = found.asked, found.own, found.points, found.answered
+    asked, own, points = found.asked, found.own, found.points
     new, generated = found.new
-    answered |= dict(zip(new, read(list(new.values())) if new else (), strict=True))
-    scores = _Scores(asked, found.evidence, answered, pass_metric, bool(spec["require_citations"]), answer_schema)
+    answered = found.answered | dict(zip(new, read(list(new.values())) if new else (), strict=True))
+    scores = _Scores(asked, found.evidence, answered, pass_metric, found.require_citations, answer_schema)
     as_it_is = {point.experiment: scores.of(point) for point in points if point.as_it_is}
     cluster_of = question_clusters(asked)
     rows = []
@@ -113,6 +98,7 @@ class Tried:
     own: dict[str, Made]
     points: list[_Point]
     answered: dict[Key, Made]
+    require_citations: bool
 
     @property
     def new(self) -> tuple[dict[Key, tuple[Made, Made]], list[int]]:
@@ -138,7 +124,10 @@ def tried(
     assemble: Assemble,
     reorder: Reorder,
 ) -> Tried:
-    """What a plan tries of the recorded rankings; `new` holds the (question, context) pairs that `replay_experiments` asks `read` for."""
+    """What a plan tries of the recorded rankings.
+
+    `assemble` (system_retrievals, spec) delivers as the system does, `reorder` gives a context's passages another order.
+    """
     asked = sorted((q for q in questions if q["split"] == SPLIT), key=lambda q: q["question_id"])
     names = {q["question_id"] for q in asked}
     own = {c["question_id"]: c for c in contexts if c["question_id"] in names}
@@ -147,7 +136,8 @@ def tried(
     points = [*_limits(plan, spec, ranked, own, assemble)]
     if plan.order:
         points += [*_orderings(plan.order, spec, ranked, own, assemble), *_places(spec, read_labels(asked, labels), own, reorder)]
-    return Tried(asked, labels, own, points, {_key(own[a["question_id"]]): a for a in answers if a["question_id"] in own})
+    answered = {_key(own[a["question_id"]]): a for a in answers if a["question_id"] in own}
+    return Tried(asked, labels, own, points, answered, bool(spec["require_citations"]))
 
 
 def _limits(plan: Plan, spec: Made, ranked: list[Made], own: Mapping[str, Made], assemble: Assemble) -> Iterator[_Point]:

@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 
 from rag_eval_assets.generation.context import ORDERINGS, assemble, reorder
 from rag_eval_assets.scoring.experiments import Plan, replay_experiments
+from rag_eval_assets.scoring.experiments import tried as tried_of
 from rag_eval_assets.tables import TABLES
 from tests.scoring.builders import Row, answer, citation, question, quoted, retrieval
 
@@ -61,7 +62,7 @@ def tried(plan: Plan, read: Any = reads_all, rows: list[Row] | None = None, aske
         calls.append(pairs)
         return [read(*pair) for pair in pairs]
 
-    found = replay_experiments(asked, labels, spec, rows, contexts, answers, plan, reads, assemble=assemble, reorder=reorder)
+    found = replay_experiments(tried_of(asked, labels, spec, rows, contexts, answers, plan, assemble, reorder), reads)
     assert all(set(r) == set(TABLES["replay_experiments"].columns) for r in found)
     assert len(calls) <= 1
     assert sum(r["generated"] for r in found) == sum(map(len, calls))
