@@ -130,6 +130,7 @@ def _json_lines(path: Path, problems: list[str]) -> _Read:
         place = f"{path}:{number}"
         try:
             line = json.loads(text)
+            json.dumps(line, ensure_ascii=False).encode()  # half a surrogate pair, which an escape can write, has no UTF-8
         except (ValueError, RecursionError) as error:
             problems.append(f"{place}: no JSON: {error}; one object a line")
             continue
@@ -148,7 +149,8 @@ def _json_lines(path: Path, problems: list[str]) -> _Read:
             if not known or isinstance(score, bool) or not isinstance(score, int | float | None):
                 problems.append(f'{place}: question {question!r}: hit {at} is not {{"id": "...", "score": 1.5}}')
                 continue
-            found[question][1].append((number, hit["id"], None if score is None else float(score)))
+            # By way of its text: a whole number past the largest float is infinity, and told as such.
+            found[question][1].append((number, hit["id"], None if score is None else float(str(score))))
     return found
 
 

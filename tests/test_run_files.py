@@ -59,10 +59,12 @@ def test_a_bad_trec_line_is_refused_by_file_line_and_id(tmp_path: Path, text: st
     ("text", "message"),
     [
         ("{", "mine.jsonl:1: no JSON"),
+        ('{"question": "q1", "hits": [{"id": "d\\ud800"}]}', "mine.jsonl:1: no JSON: 'utf-8' codec can't encode character"),
         ('{"question": "q1", "hits": [], "more": 1}', "mine.jsonl:1: not {"),
         ('{"question": "q1", "hits": []}\n{"question": "q1", "hits": []}', "mine.jsonl:2: question 'q1' has a line above; keep one"),
         ('{"question": "q1", "hits": [{"id": "d1", "score": true}]}', "mine.jsonl:1: question 'q1': hit 1 is not"),
         ('{"question": "q1", "hits": [{"id": "d1", "score": NaN}]}', "the score of 'd1' is not finite"),
+        ('{"question": "q1", "hits": [{"id": "d1", "score": 1' + "0" * 400 + "}]}", "the score of 'd1' is not finite"),
         ('{"question": "q1", "hits": [{"id": "d1"}, {"id": "d1"}]}', "mine.jsonl:1: question 'q1': 'd1' is there twice"),
     ],
 )
