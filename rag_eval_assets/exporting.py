@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.golden import GoldenError
@@ -25,6 +26,8 @@ from rag_eval_assets.tables import OK
 
 BEIR_SPLITS = {"release": "test", "development": "dev"}
 """Our splits under BEIR's names; others keep their own."""
+_TEXTS = 16
+"""Texts that are Python objects at once."""
 
 
 class ExportError(GoldenError):
@@ -75,14 +78,13 @@ def export_beir(catalogue: Catalogue, target: Path) -> dict[str, int]:
     """
     questions, grades = _labels(catalogue)
     asked = [q for q in questions if q["question_id"] in grades]
-    documents = _rows(catalogue, "unique_documents")
-    there = {d["doc_id"] for d in documents}
+    documents = _table(catalogue, "unique_documents", ("doc_id", "title", "text"))
+    there = set(documents["doc_id"].to_pylist())
     lost = 0
     with _Unfinished(target) as place:
         (place / "qrels").mkdir()
-        _write(
-            place / "corpus.jsonl", (_json({"_id": d["doc_id"], "title": d.get("title") or "", "text": d["text"] or ""}) for d in documents)
-        )
+        rows = (row for part in documents.to_batches(max_chunksize=_TEXTS) for row in part.to_pylist())
+        _write(place / "corpus.jsonl", (_json({"_id": d["doc_id"], "title": d["title"] or "", "text": d["text"]}) for d in rows))
         _write(place / "queries.jsonl", (_json({"_id": q["question_id"], "text": q["text"]}) for q in asked))
         for split in sorted({q["split"] for q in asked}):
             lines = ["query-id\tcorpus-id\tscore\n"]
@@ -92,7 +94,7 @@ def export_beir(catalogue: Catalogue, target: Path) -> dict[str, int]:
                     if doc_id in there:
                         lines.append(f"{question}\t{doc_id}\t{grade}\n")
             _write(place / "qrels" / f"{BEIR_SPLITS.get(split, split)}.tsv", lines)
-    return {"documents": len(documents), "queries": len(asked), "labels_on_documents_not_there": lost}
+    return {"documents": documents.num_rows, "queries": len(asked), "labels_on_documents_not_there": lost}
 
 
 def _labels(catalogue: Catalogue) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, int]]]:
@@ -102,11 +104,15 @@ def _labels(catalogue: Catalogue) -> tuple[list[dict[str, Any]], dict[str, Mappi
     return questions, {q: own.documents for q, own in labels.items() if own.unlabelled is None}
 
 
-def _rows(catalogue: Catalogue, asset: str) -> list[dict[str, Any]]:
+def _table(catalogue: Catalogue, asset: str, columns: tuple[str, ...] | None = None) -> pa.Table:
     node = AssetPartition(asset)
     if catalogue.footer(node) is None:
         raise ExportError(f"{asset} has no file; run 'rag-eval sync' first")
-    return list(catalogue.read(node)[0].to_pylist())
+    return catalogue.read(node, columns)[0]
+
+
+def _rows(catalogue: Catalogue, asset: str) -> list[dict[str, Any]]:
+    return list(_table(catalogue, asset).to_pylist())
 
 
 def _json(row: Mapping[str, Any]) -> str:

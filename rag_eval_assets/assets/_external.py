@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from rag_eval_assets.generation import own_systems
 from rag_eval_assets.generation.answer_rows import answer_row, without_reading
 from rag_eval_assets.generation.deadlines import Deadlined
@@ -20,6 +22,7 @@ from rag_eval_assets.retrieval.filters import entitled, predicate
 from rag_eval_assets.settings import Folder, Settings
 from rag_eval_assets.storage.versions import canonical_json, digest, work_key
 from rag_eval_assets.tables import FAILED, WHOLE_LOG
+from rag_eval_assets.tables.groups import Values
 
 Row = dict[str, Any]
 MOST_UNKNOWN = 10
@@ -75,7 +78,7 @@ def external_spec(folder: Folder, name: str) -> Row:
     }
 
 
-def external_rankings(step: Step, spec: Row, questions: list[Row], documents: list[Row]) -> tuple[list[Row], int]:
+def external_rankings(step: Step, spec: Row, questions: list[Row], unique_documents: pa.Table) -> tuple[list[Row], int]:
     """Rows of system_retrievals, and how many questions were asked for them.
 
     Only new questions are asked; every passage is located in today's canonical text: an edited document moves spans and calls nobody.
@@ -90,7 +93,8 @@ def external_rankings(step: Step, spec: Row, questions: list[Row], documents: li
         log = open_log(step.folder, step.partition, "retrievals") or {}
         made = [row for question in todo for row in own_systems.logged_ranking(question, log.get(question["question_id"]), spec["depth"])]
     keys = {q["question_id"]: key for key, q in asked.items()}
-    locator = Locator(documents)
+    documents = unique_documents.drop_columns("text").to_pylist()
+    locator = Locator(documents, Values(unique_documents, "doc_id", "text"))
     rows = [locator.place({**row, "work_key": keys[row["question_id"]]}) for row in [*kept.to_pylist(), *made]]
     return permitted(rows, questions, documents), len(todo)
 

@@ -89,7 +89,7 @@ def system_retrievals(
     """The ranking this system works from, for every question, at its depth."""
     spec, questions = system_specs.to_pylist()[0], golden_questions.to_pylist()
     if spec["kind"] != "builtin":
-        rows, asked = external_rankings(step, spec, questions, unique_documents.to_pylist())
+        rows, asked = external_rankings(step, spec, questions, unique_documents)
         return Product(rows, computed=asked)
     return Product(rankings.system_rankings(spec, questions, retrieval_runs, Values(unique_documents, "doc_id", "text")))
 

@@ -302,21 +302,24 @@ def ranking_rows(
 class Locator:
     """Where passages stand in the canonical texts. A passage of a document that was merged is looked for in its survivor."""
 
-    def __init__(self, documents: Iterable[Row]) -> None:
-        self._text: dict[str, tuple[str, str]] = {}
+    def __init__(self, documents: Iterable[Row], texts: Mapping[str, str]) -> None:
+        """`documents` have `doc_id` and `absorbed`, `texts` are theirs."""
+        self._owner: dict[str, str] = {}
+        self._texts = texts
         for document in documents:
             for name in (document["doc_id"], *document["absorbed"]):
-                self._text.setdefault(name, (document["doc_id"], document["text"]))
+                self._owner.setdefault(name, document["doc_id"])
         self._found: dict[tuple[str, str], tuple[int, int, float] | None] = {}
 
     def place(self, row: Row) -> dict[str, Any]:
         """The row with document, span and similarity of its passage; one that cannot be located keeps its document and has no span."""
         if row["rank"] == 0:
             return dict(row)
-        doc_id, text = self._text.get(row["doc_id"], (row["doc_id"], ""))
+        named: str = row["doc_id"]
+        doc_id = self._owner.get(named, named)
         key = (doc_id, row["text_sha256"])
         if key not in self._found:
-            located = locate(row["text"], text)
+            located = locate(row["text"], self._texts.get(doc_id, ""))
             self._found[key] = None if located is None else (located.start, located.end, located.similarity)
         start, end, similarity = self._found[key] or (None, None, None)
         return {**row, "doc_id": doc_id, "start": start, "end": end, "similarity": similarity}

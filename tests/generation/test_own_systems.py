@@ -125,7 +125,7 @@ def test_a_class_that_cannot_be_made_says_why(tmp_path: Path) -> None:
 
 def test_a_passage_is_located_in_the_canonical_text_or_keeps_its_document_alone() -> None:
     text = "The heating element of the kettle is covered for five years. The lid is covered for two."
-    place = Locator([{"doc_id": "w.md", "text": text, "absorbed": ["copy.md"]}]).place
+    place = Locator([{"doc_id": "w.md", "absorbed": ["copy.md"]}], {"w.md": text}).place
 
     def row(doc_id: str, words: str) -> Row:
         return {"rank": 1, "doc_id": doc_id, "text": words, "text_sha256": words, "start": None, "end": None, "similarity": None}
