@@ -23,7 +23,7 @@ from rag_eval_assets.graph import AssetPartition
 from rag_eval_assets.scoring.intervals import outward
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
-from tests.integration.test_cli import rag_eval
+from tests.command import rag_eval
 
 FIXTURE = Path(__file__).parents[1] / "support_desk"
 FAILED = {"refund", "printer", "spill", "sprinkler"}
@@ -113,7 +113,7 @@ def test_a_larger_budget_generates_only_where_the_context_changed_and_its_gate_b
     before, contexts = verdicts(desk), {r["question_id"]: r["context_sha256"] for r in rows(desk, "contexts")}
     calls(desk)
     folder = set_to(desk, token_budget=120)
-    report = sync(folder)
+    report = sync(folder, select=["system_scores"])
     assert computed(report, "system_retrievals") in (None, 0)
     assert computed(report, "answers") == 6
     assert {r["question_id"] for r in rows(folder, "contexts") if r["context_sha256"] != contexts[r["question_id"]]} == WIDER_AT_120
@@ -135,7 +135,7 @@ def test_a_larger_top_k_within_the_same_budget_recovers_none_and_calls_no_retrie
     before = verdicts(desk)
     calls(desk)
     folder = set_to(desk, top_k=4)
-    report = sync(folder)
+    report = sync(folder, select=["system_scores"])
     assert computed(report, "answers") == 2  # of `gate` and `pallet` a third paragraph still fits
     assert calls(folder)["retrieve"] == 0
     assert verdicts(folder) == before
@@ -148,7 +148,7 @@ def test_replays_of_the_recorded_ranking_try_a_reranker_and_larger_limits_withou
         "diagnosis": {"larger_top_k": 6, "larger_budget": 240, "rerankers": ["opening"]},
     }
     folder = set_to(desk, tried, token_budget=120)
-    assert sync(folder).failed == {}
+    assert sync(folder, select=["diagnosis"]).failed == {}
     told = calls(folder)
     assert told["retrieve"] == 0
     # Six contexts changed; of four failed questions five replays each: control, gold context, top_k, budget, reranker.
@@ -173,11 +173,11 @@ def test_replays_of_the_recorded_ranking_try_a_reranker_and_larger_limits_withou
 def test_experiments_on_the_recorded_ranking_generate_what_changed_and_call_no_retriever(desk: Folder) -> None:
     for path in desk.golden.iterdir():
         path.write_text(path.read_text().replace('"split": "release"', '"split": "development"'))
-    assert sync(desk).failed == {}
+    assert sync(desk, select=["diagnosis", "replay_experiments"]).failed == {}
     calls(desk)
     folder = set_to(desk, {"experiments": {"desk": {"top_k": [1, 4], "token_budget": [120]}}})
-    report = sync(folder)
-    assert {str(node) for node in report.materialized} == {"replayed_answers[desk]", "replay_experiments[desk]", "release_report"}
+    report = sync(folder, select=["replay_experiments"])
+    assert {str(node) for node in report.materialized} == {"replayed_answers[desk]", "replay_experiments[desk]"}
     found = {(r["experiment"], r["point"]): r for r in rows(folder, "replay_experiments")}
     told = calls(folder)
     assert told["retrieve"] == 0
@@ -193,7 +193,7 @@ def test_experiments_on_the_recorded_ranking_generate_what_changed_and_call_no_r
     # One failed question is asked in other words: its own answer, control, gold context and larger limits, and its own contexts tried.
     before = {(r["question_id"], r["context_sha256"]): r["work_key"] for r in rows(folder, "replayed_answers")}
     edit(folder, "printer", "question", "After anyone opens the cover, with which rod is a jam of the label printer cleared?")
-    report = sync(folder)
+    report = sync(folder, select=["diagnosis", "replayed_answers"])
     own = [r for r in rows(folder, "replayed_answers") if before.get((r["question_id"], r["context_sha256"])) != r["work_key"]]
     assert {r["question_id"] for r in own} == {"printer"}
     assert (computed(report, "answers"), computed(report, "diagnosis"), computed(report, "replayed_answers")) == (1, 1, len(own))
@@ -208,7 +208,7 @@ def test_a_changed_document_answers_again_only_what_it_moved(desk: Folder) -> No
     delivered = {r["question_id"] for r in rows(desk, "contexts") if any(p["doc_id"] == "sprinkler.md" for p in r["passages"])}
     kept = {r["question_id"]: r["work_key"] for r in rows(desk, "diagnosis") if r["question_id"] not in moved | {"sprinkler"}}
     assert FAILED - moved
-    assert sync(desk).failed == {}
+    assert sync(desk, select=["diagnosis"]).failed == {}
     assert {r["question_id"]: r["work_key"] for r in rows(desk, "diagnosis") if r["question_id"] in kept} == kept
     assert calls(desk) == {"generate": len(delivered) + 4 * len(FAILED & (moved | {"sprinkler"}))}
 
