@@ -123,7 +123,7 @@ class EndpointEmbedder:
                     raise failed from None
             except TimeoutError:
                 failed = EmbeddingFailed("timeout", f"no reply within {self._timeout:g} s", lasting=True)
-            except (OSError, http.client.HTTPException, ValueError) as error:
+            except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
                 cause = getattr(error, "reason", error)
                 slow = isinstance(cause, TimeoutError)
                 failed = EmbeddingFailed("timeout" if slow else "crashed", f"no reply: {type(cause).__name__}", lasting=True)
@@ -147,7 +147,7 @@ class EndpointEmbedder:
         try:
             rows = {int(row["index"]): np.asarray(row["embedding"], dtype=np.float64) for row in reply["data"]}
             usage = {name: int(tokens) for name, tokens in (reply.get("usage") or {}).items() if isinstance(tokens, int)}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise EmbeddingFailed("crashed", f"the reply is no list of embeddings: {type(error).__name__}", lasting=True) from None
         for name, tokens in usage.items():
             self.usage[name] = self.usage.get(name, 0) + tokens

@@ -166,6 +166,9 @@ def _with(**change: Any) -> Callable[[dict[str, Any]], Reply]:
         (lambda body: (200, {}, b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}]}'), "zero or not finite"),
         (lambda body: (200, {}, {"error": "no"}), "no list of embeddings"),
         (lambda body: (200, {}, b"<html>"), "no reply: JSONDecodeError"),
+        (lambda body: (200, {}, b"[" * 100_000), "no reply: RecursionError"),
+        (lambda body: (200, {}, b'{"data": [{"index": Infinity, "embedding": [1.0]}]}'), "no list of embeddings: OverflowError"),
+        (_with(embedding=[10**400]), "no list of embeddings: OverflowError"),
     ],
 )
 def test_a_reply_that_is_not_one_vector_a_text_is_refused(server: Server, answer: Callable[[Any], Reply], told: str) -> None:
