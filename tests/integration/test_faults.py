@@ -208,7 +208,7 @@ def delete(one: Path, other: Path) -> set[Path]:
     return {one}
 
 
-@pytest.mark.parametrize("harm", [halve, empty, swap, copy_over, delete])
+@pytest.mark.parametrize("harm", [halve, swap, delete, *(pytest.param(harm, marks=pytest.mark.torture) for harm in (empty, copy_over))])
 def test_a_table_that_was_cut_emptied_swapped_copied_over_or_deleted_by_hand_is_not_fresh_and_is_made_again(
     synced: Folder, harm: Callable[[Path, Path], set[Path]]
 ) -> None:

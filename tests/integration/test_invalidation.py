@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,11 @@ def computed(report: SyncReport, name: str) -> int:
 
 def unchanged(report: SyncReport) -> set[str]:
     return {str(node) for node, outcome in report.materialized.items() if not outcome.changed}
+
+
+def more(*values: object) -> list[Any]:
+    """Further cases of what others show, for `make torture`."""
+    return [pytest.param(value, marks=pytest.mark.torture) for value in values]
 
 
 def settings(folder: Folder, **changes: object) -> Folder:
@@ -229,7 +235,7 @@ def test_changed_code_with_equal_output_runs_nothing_below(synced: Folder) -> No
     assert not [n for n in ran(report) if n.startswith(("chunks", "retrieval", "unique"))]
 
 
-@pytest.mark.parametrize("name", ["chunks/whole", "documents", "answers/first", "release_report"])
+@pytest.mark.parametrize("name", ["documents", "answers/first", *more("chunks/whole", "release_report")])
 def test_a_deleted_file_runs_its_own_partition_alone(synced: Folder, name: str) -> None:
     Path(synced.tables, f"{name}.parquet").unlink()
     report = again(synced)
@@ -237,7 +243,7 @@ def test_a_deleted_file_runs_its_own_partition_alone(synced: Folder, name: str) 
     assert ran(report) == unchanged(report) | (ran(report) - unchanged(report)) == {f"{asset}[{partition}]" if partition else asset}
 
 
-@pytest.mark.parametrize("place", [0.01, 0.3, 0.6, 0.99])
+@pytest.mark.parametrize("place", [0.3, 0.99, *more(0.01, 0.6)])
 def test_a_flipped_byte_runs_its_own_partition_alone(synced: Folder, place: float) -> None:
     path = Path(synced.tables, "chunks", "whole.parquet")
     data = bytearray(path.read_bytes())
