@@ -199,7 +199,8 @@ class _Amounts:
     def add(self, document: Row) -> None:
         self.kept += len(document["text"])
         self.removed += sum(len(entry["text"]) for entry in document["removed"])
-        self.by_rule.update({entry["rule"]: len(entry["text"]) for entry in document["removed"]})
+        for entry in document["removed"]:
+            self.by_rule[entry["rule"]] += len(entry["text"])
 
 
 @dataclass

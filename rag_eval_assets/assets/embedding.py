@@ -228,7 +228,7 @@ def _judged(vector: np.ndarray | None, failure: EmbeddingFailed | None) -> Row:
         return {"vector": None, "status": FAILED, "reason": "no_text", "detail": "no token of the model lies in the chunk"}
     if not np.isfinite(vector).all():
         return {"vector": None, "status": FAILED, "reason": "non_finite_score", "detail": None}
-    return {"vector": vector.tolist(), "status": OK, "reason": None, "detail": None}
+    return {"vector": vector, "status": OK, "reason": None, "detail": None}
 
 
 # --------------------------------------------------------------------------------------------------------------- late

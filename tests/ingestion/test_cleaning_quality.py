@@ -126,15 +126,15 @@ class TestQuality:
     def test_shares_are_over_documents_and_characters(self) -> None:
         documents = [
             clean("in\u200bvisible", doc_id="a"),
-            clean(("Footer", "12345"), "1234567890 12345", doc_id="b"),
+            clean(("Footer", "12345"), "1234567890 12345", ("Footer", "123"), doc_id="b"),
             clean("", doc_id="c"),
         ]
         rows = cleaning_quality(documents, [])
         flagged = measured(rows, "flagged_invisible_characters")
         assert (flagged["numerator"], flagged["denominator"], flagged["detail"]) == (1, 2, "flagged: a")
         share = measured(rows, "removed_share")
-        assert (share["numerator"], share["denominator"], share["lower"]) == (5, 5 + 16 + 9, None)
-        assert share["detail"] == "category: 5"
+        assert (share["numerator"], share["denominator"], share["lower"]) == (8, 8 + 16 + 9, None)
+        assert share["detail"] == "category: 8"
 
 
 class TestBoilerplateByParser:
