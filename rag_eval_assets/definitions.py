@@ -143,11 +143,11 @@ def to_dagster(
     gates = graph.settings.decided if asset.name == "gate_results" else []
     lineage = column_lineage(asset, graph.settings)
 
-    def compute(context, **inputs):  # type: ignore[no-untyped-def]  # Dagster reads these annotations and wants none or real ones
+    def compute(context):  # type: ignore[no-untyped-def]  # Dagster reads these annotations and wants none or real ones
         node = AssetPartition(asset.name, context.partition_key if context.has_partition_key and contract.family else None)
         tell = on_progress or Paced(context.log.info)
         try:
-            finished = produce(graph, catalogue, node, inputs, lambda done, total: tell(node, done, total))
+            finished = produce(graph, catalogue, node, lambda done, total: tell(node, done, total))
         except _typed_failures() as error:
             raise dg.Failure(f"{node}: {error}", allow_retries=False) from error
         except Exception as error:
@@ -164,7 +164,7 @@ def to_dagster(
 
     return dg.asset(
         name=asset.name,
-        ins={t: dg.AssetIn(t, partition_mapping=_mapping(graph, asset.name, t)) for t in asset.inputs},
+        deps=[dg.AssetDep(t, partition_mapping=_mapping(graph, asset.name, t)) for t in asset.inputs],
         partitions_def=grids[contract.family],
         code_version=graph.dagster_code_version(asset.name),
         group_name=contract.group,
@@ -196,7 +196,7 @@ def build_definitions(graph: Graph, catalogue: Catalogue, on_progress: Progress 
         jobs=jobs(graph),
         schedules=[nightly_schedule(graph.settings)],
         sensors=[reconcile_sensor(graph)],
-        resources={"tables": ParquetIOManager(graph, catalogue)},
+        resources={"tables": ParquetIOManager(catalogue)},
         executor=dg.in_process_executor,
     )
 

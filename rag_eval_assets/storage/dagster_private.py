@@ -19,6 +19,7 @@ from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.dagster_run import IN_PROGRESS_RUN_STATUSES
 
 from rag_eval_assets.graph import AssetPartition, Graph
+from rag_eval_assets.storage.dagster_sqlite import WarmEventLogStorage
 from rag_eval_assets.storage.parquet import Footer
 
 RUN_TAG = "rag_eval/run"
@@ -32,6 +33,11 @@ def instance_without_capture(home: str) -> dg.DagsterInstance:
     """
     nothing = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
     return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides={"compute_logs": nothing}))
+
+
+def is_sqlite(instance: dg.DagsterInstance) -> bool:
+    """Whether the instance keeps its runs and events in the SQLite files of the evaluation folder."""
+    return isinstance(instance.event_log_storage, WarmEventLogStorage)
 
 
 def latest_event_ids(instance: dg.DagsterInstance, graph: Graph) -> dict[AssetPartition, int]:

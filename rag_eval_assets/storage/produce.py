@@ -1,4 +1,4 @@
-"""From a body's product to a finished table: contract, data version, and the facts that go to the footer and to Dagster.
+"""From the tables a body reads to a finished one: contract, data versions, and the facts that go to the footer and to Dagster.
 
 What belongs here: the one path every table takes before it is written, whether Dagster runs it or a root is only rescanned. What
 does not: the write itself (`catalogue`, `io_manager`).
@@ -7,7 +7,7 @@ does not: the write itself (`catalogue`, `io_manager`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -31,8 +31,10 @@ class Finished:
     computed: int
     code: CodeVersion
     product: Product
+    inputs: Mapping[str, str]
+    """The data version of every asset partition that was read for it."""
 
-    def footer(self, run_id: str, inputs: Mapping[str, str]) -> Footer:
+    def footer(self, run_id: str) -> Footer:
         contract = TABLES[self.node.asset]
         return Footer(
             asset=self.node.asset,
@@ -43,7 +45,7 @@ class Finished:
             rows=self.table.num_rows,
             computed=self.computed,
             code=self.code.facts,
-            inputs=dict(sorted(inputs.items())),
+            inputs=dict(sorted(self.inputs.items())),
             columns={name: contract.description(name) for name in contract.columns},
         )
 
@@ -61,21 +63,41 @@ def step_for(graph: Graph, catalogue: Catalogue, node: AssetPartition, progress:
     )
 
 
-def finish(graph: Graph, node: AssetPartition, product: Product) -> Finished:
-    """Check the rows against the contract and version them. Raises ContractError before anything is written."""
+def read_inputs(graph: Graph, catalogue: Catalogue, node: AssetPartition) -> tuple[dict[str, Any], dict[str, str]]:
+    """The tables that the body of `node` reads, a dict by partition where it fans in; and the data version of each one read."""
+    asset = graph.assets[node.asset]
+    tables: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    for name in asset.inputs:
+        columns = asset.columns_of(name, graph.settings, node.partition)
+        parts: dict[str | None, pa.Table] = {}
+        for partition in graph.input_partitions(node.asset, node.partition, name):
+            up = AssetPartition(name, partition)
+            parts[partition], footer = catalogue.read(up, columns)
+            versions[str(up)] = footer.data_version
+        if graph.fans_in(node.asset, name):
+            tables[name] = parts
+        elif parts:
+            (tables[name],) = parts.values()
+        else:
+            empty = to_table([], TABLES[name])
+            tables[name] = empty.select(list(columns)) if columns else empty
+    return tables, versions
+
+
+def produce(graph: Graph, catalogue: Catalogue, node: AssetPartition, progress: Progress | None = None) -> Finished:
+    """Run the body of one asset partition, check its rows against the contract and version them.
+
+    Raises ContractError before anything is written, and what `Catalogue.read` raises of an input.
+    """
+    tables, versions = read_inputs(graph, catalogue, node)
+    step = step_for(graph, catalogue, node, progress)
+    product = graph.assets[node.asset].body(step, **tables)
     contract = TABLES[node.asset]
     table = enforce(to_table(product.rows, contract), contract)
     computed = table.num_rows if product.computed is None else product.computed
-    return Finished(node, table, data_version(table, contract), computed, graph.code_version(node), product)
-
-
-def produce(
-    graph: Graph, catalogue: Catalogue, node: AssetPartition, inputs: Mapping[str, Any], progress: Progress | None = None
-) -> Finished:
-    """Run the body of one asset partition on tables already read."""
-    step = step_for(graph, catalogue, node, progress)
-    finished = finish(graph, node, graph.assets[node.asset].body(step, **inputs))
-    return replace(finished, table=_first(finished.table, step))
+    version = data_version(table, contract)
+    return Finished(node, _first(table, step), version, computed, graph.code_version(node), product, versions)
 
 
 def _first(table: pa.Table, step: Step) -> pa.Table:

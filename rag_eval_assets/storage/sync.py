@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
+from rag_eval_assets.storage import agreement
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.storage.dagster_damage import telling_damage
 from rag_eval_assets.storage.owner import check_owner, take_ownership
@@ -148,7 +149,7 @@ def storage_lock(folder: Folder, wait: bool = False) -> Iterator[None]:
 
 def rescan_roots(graph: Graph, catalogue: Catalogue) -> dict[AssetPartition, Finished]:
     """Read the roots' files and version what they say now. Raises the roots' own typed errors before anything runs."""
-    return {node: produce(graph, catalogue, node, {}) for node in graph.nodes() if TABLES[node.asset].root}
+    return {node: produce(graph, catalogue, node) for node in graph.nodes() if TABLES[node.asset].root}
 
 
 def dagster_home(folder: Folder) -> dict[str, str]:
@@ -172,6 +173,50 @@ def open_instance(folder: Folder) -> dg.DagsterInstance:
     return private.instance_without_capture(home["DAGSTER_HOME"])
 
 
+def _swept(catalogue: Catalogue) -> list[str]:
+    left = catalogue.sweep_temporaries()
+    return [f"{left} unfinished file(s) removed"] if left else []
+
+
+class _Dagster:
+    """Dagster's instance, opened where it is needed: its import takes as long as all else of a sync that finds nothing to do."""
+
+    def __init__(self, folder: Folder, graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance | None) -> None:
+        self.folder, self.graph, self.catalogue = folder, graph, catalogue
+        self.home = dagster_home(folder)["DAGSTER_HOME"]
+        self.given = instance is not None
+        self._instance = instance
+
+    @property
+    def instance(self) -> dg.DagsterInstance:
+        if self._instance is None:
+            self._instance = open_instance(self.folder)
+        return self._instance
+
+    def repaired(self) -> list[str]:
+        """What was mended so that Dagster and the files agree; nothing is opened where the last sync left both as they are."""
+        if not self.given and agreement.stands(self.folder, self.home, _footers(self.graph, self.catalogue)):
+            return []
+        memory = self.folder.state / "acknowledged.json"
+        acknowledged: dict[str, Any] = read_json(memory)
+        before = dict(acknowledged)
+        mended = repair(self.graph, self.catalogue, self.instance, acknowledged)
+        if acknowledged != before:
+            write_cache(memory, acknowledged)
+        return mended
+
+    def close(self, agreed: bool) -> None:
+        """Close what was opened here; where Dagster then knows every table and no run is open, the next sync is told so."""
+        if self.given or self._instance is None:
+            return
+        from rag_eval_assets.storage import dagster_private as private
+
+        agreed = agreed and private.is_sqlite(self._instance) and not private.unfinished_runs(self._instance, PROCESS_TAG)
+        self._instance.dispose()
+        if agreed:
+            agreement.remember(self.folder, self.home, _footers(self.graph, self.catalogue))
+
+
 def repair(graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance, acknowledged: dict[str, list[Any]]) -> list[str]:
     """Make Dagster and the files agree again; what was mended, a sentence each.
 
@@ -190,9 +235,6 @@ def repair(graph: Graph, catalogue: Catalogue, instance: dg.DagsterInstance, ack
         if identity == process_identity() or not is_alive(identity):
             private.mark_failed(instance, run, f"process {run.tags[PROCESS_TAG]} is gone; found by sync")
             mended.append(f"run {run.run_id[:8]} was left by a dead process: marked failed, its slots freed")
-    left = catalogue.sweep_temporaries()
-    if left:
-        mended.append(f"{left} unfinished file(s) removed")
     events = private.latest_event_ids(instance, graph)
     for node, footer in _footers(graph, catalogue).items():
         if footer is None:
@@ -288,24 +330,19 @@ def sync(
             report.planned = [(n, s.reasons) for n, s in statuses.items() if s.state != "fresh" and chosen(n)]
             return report
         take_ownership(catalogue.root, folder)
-        own_instance = instance is None
-        instance = instance or open_instance(folder)
+        report.repaired = _swept(catalogue)
+        dagster, agreed = _Dagster(folder, graph, catalogue, instance), False
         try:
-            memory = folder.state / "acknowledged.json"
-            acknowledged: dict[str, Any] = read_json(memory)
-            before = dict(acknowledged)
-            report.repaired = repair(graph, catalogue, instance, acknowledged)
+            report.repaired += dagster.repaired()
             for message in report.repaired:
                 listener.repaired(message)
-            if acknowledged != before:
-                write_cache(memory, acknowledged)
             with _rare_collections(), _kept_interrupts() as check:
-                _run_until_fresh(graph, catalogue, instance, roots, chosen, report, listener, tags or {}, check)
+                _run_until_fresh(graph, catalogue, dagster, roots, chosen, report, listener, tags or {}, check)
+            agreed = not report.failed
         finally:
             catalogue.save()
             graph.source.remember()
-            if own_instance:
-                instance.dispose()
+            dagster.close(agreed)
     return report
 
 
@@ -353,7 +390,7 @@ def _rare_collections() -> Iterator[None]:
 def _run_until_fresh(
     graph: Graph,
     catalogue: Catalogue,
-    instance: dg.DagsterInstance,
+    dagster: _Dagster,
     roots: Mapping[AssetPartition, str],
     chosen: Callable[[AssetPartition], bool],
     report: SyncReport,
@@ -381,7 +418,7 @@ def _run_until_fresh(
         for group in groups:
             started = time.perf_counter()
             listener.run_started(group, statuses)
-            outcomes = _run(job, catalogue, instance, group, statuses, identity)
+            outcomes = _run(job, catalogue, dagster.instance, group, statuses, identity)
             check_interrupt()
             report.runs.append(outcomes)
             for outcome in outcomes.outcomes:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,20 +61,6 @@ def size_folder(path: Path, chunks: int) -> Folder:
     return Folder(path)
 
 
-def _inputs(graph: Graph, catalogue: Catalogue, node: AssetPartition) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the body gets, as Dagster's IO manager reads it, and the data versions read."""
-    found: dict[str, Any] = {}
-    versions = {}
-    for name in graph.assets[node.asset].inputs:
-        columns = graph.assets[node.asset].columns_of(name, graph.settings, node.partition)
-        parts = {}
-        for partition in graph.input_partitions(node.asset, node.partition, name):
-            parts[partition], footer = catalogue.read(AssetPartition(name, partition), columns)
-            versions[str(AssetPartition(name, partition))] = footer.data_version
-        found[name] = parts if graph.fans_in(node.asset, name) else next(iter(parts.values()))
-    return found, versions
-
-
 @dataclass(frozen=True)
 class Cost:
     """Processor seconds of a process and its workers, its peak memory in MiB, bytes and rows of the file written."""
@@ -92,9 +77,8 @@ def _run(graph: Graph, catalogue: Catalogue, node: AssetPartition) -> Cost:
     if child == 0:
         code = 1
         try:
-            inputs, versions = _inputs(graph, catalogue, node)
-            finished = produce(graph, catalogue, node, inputs)
-            catalogue.write(node, finished.table, finished.footer("size", versions))
+            finished = produce(graph, catalogue, node)
+            catalogue.write(node, finished.table, finished.footer("size"))
             code = 0
         except BaseException:  # a fork must not return into the code that made it
             traceback.print_exc()
