@@ -54,11 +54,13 @@ def _bars(
     return canvas.draw(title, 0.8 + 0.34 * len(shown), paint)
 
 
+@canvas.drawn_once
 def cer_by_class(rows_by_parser: Mapping[str, Rows]) -> bytes:
     """parse_quality rows by parser: character error rate of each document class, pooled; marks: its worst documents."""
     return _cer("Character error rate by class and parser", facts.parse_figures(rows_by_parser))
 
 
+@canvas.drawn_once
 def cer_by_stratum(rows_by_parser: Mapping[str, Rows]) -> bytes:
     """parse_quality rows by parser: character error rate of each stratum that has references, pooled; marks: its worst documents."""
     return _cer("Character error rate by stratum and parser", facts.parse_figures(rows_by_parser, "stratum"))
@@ -83,6 +85,7 @@ def _cer(title: str, every: Sequence[facts.ParseFigures]) -> bytes:
     return _bars(title, figures, lambda f: f.with_reference, lambda f: f.figures["cer"]["value"], marks, scale)
 
 
+@canvas.drawn_once
 def teds_distribution(rows_by_parser: Mapping[str, Rows]) -> bytes:
     """parse_quality rows by parser: TEDS of every reference table, by class and parser; bar: the mean."""
     title = "Tables: TEDS by class and parser"
@@ -117,6 +120,7 @@ def _dedup_series(rows: Rows) -> dict[str, list[Row]]:
     return dict(sorted(series.items(), key=lambda item: not any(r["used"] for r in item[1])))
 
 
+@canvas.drawn_once
 def dedup_curve(rows: Rows) -> bytes:
     """dedup_quality rows: precision against recall on labelled pairs, and either against the threshold, a line a MinHash setting."""
     title = "Near-duplicate detection"

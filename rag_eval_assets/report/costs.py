@@ -69,6 +69,7 @@ def _shown(row: Values) -> Values:
     return row | {name: row[f"run_{name}"] for name in FIGURES} if row["measure"] in RUN_MEASURES else row
 
 
+@canvas.drawn_once
 def reply_times(rows_by_system: dict[str, Rows]) -> bytes:
     """system_costs rows of one split that count seconds, by system: median as a bar, 95th and 99th percentile as marks."""
     bars = [(system, row) for system, rows in sorted(rows_by_system.items()) for row in rows]

@@ -32,6 +32,7 @@ def _group(row: Row) -> tuple[str, str, str, int]:
     return row["chunking"], row["language"], row["metric"], row["k"]
 
 
+@canvas.drawn_once
 def embedder_ranking(rows: Rows) -> bytes:
     """embedder_ranking rows: nDCG by embedder with 95% intervals, a panel a chunking and language where two or more are compared."""
     drawn = [r for r in _compared(rows) if r["metric"] == _METRIC and formats.is_number(r["mean"])]

@@ -53,6 +53,7 @@ def experiments(tables: Tables) -> list[Values]:
     ]
 
 
+@canvas.drawn_once
 def curves(rows: Rows) -> bytes:
     """replay_experiments rows of one system: the mean at every point with its 95% interval, one panel an experiment."""
     scored = sorted((r for r in rows if formats.is_number(r["mean"])), key=lambda r: r["place"])

@@ -83,6 +83,7 @@ def _rate(row: Row | None) -> tuple[str, str]:
     return (formats.percent(row["value"]), formats.interval(row["lower"], row["upper"])) if row else (formats.DASH, "")
 
 
+@canvas.drawn_once
 def audit_rates(rows: Rows) -> bytes:
     """judge_audit rows: accuracy, false approvals and false rejections of each judge and metric, with 95% intervals."""
     pairs = _audited(rows)
@@ -135,6 +136,7 @@ def _preferences(summary: Rows) -> list[Values]:
     return lines
 
 
+@canvas.drawn_once
 def preference_bars(rows: Rows, summary: Rows) -> bytes:
     """preferences rows of one split: shares of verdicts for the candidate, neither and the other, one bar for each order of each pair;
     beside each pair its swap consistency from preference_summary."""
@@ -207,6 +209,7 @@ def _corrected(system: str, row: Row) -> Values:
     }
 
 
+@canvas.drawn_once
 def corrected_intervals(by_system: dict[str, Rows]) -> bytes:
     """corrected_rates rows by system: the judge's rate beside the corrected one, both with 95% intervals."""
     found = _estimated(by_system)

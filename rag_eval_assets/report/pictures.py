@@ -39,6 +39,7 @@ def _sweep_rows(rows: Rows) -> tuple[str, list[Row]]:
     return name, [r for r in own if formats.is_number(r["mean"])]
 
 
+@canvas.drawn_once
 def sweep_curve(rows: Rows) -> bytes:
     """chunk_sweep rows: the deciding measure against the mean chunk length in tokens, one panel a retriever, 95% intervals."""
     name, scored = _sweep_rows(rows)
@@ -96,6 +97,7 @@ def sweep_curve(rows: Rows) -> bytes:
     return canvas.draw(f"{name} against chunk length", 2.9 * lines + legend, paint)
 
 
+@canvas.drawn_once
 def sweep_heat_map(rows: Rows) -> bytes:
     """chunk_sweep rows: the deciding measure in percent, a row a chunking (best first), a column a retriever."""
     name, drawn = _sweep_rows(rows)
@@ -148,6 +150,7 @@ def sweep_heat_map(rows: Rows) -> bytes:
     return canvas.draw(f"{name} by chunking and retriever", 1.1 + 0.3 * len(shown) + 0.05 * len(retrievers), paint)
 
 
+@canvas.drawn_once
 def sweep_grid(rows: Rows) -> bytes:
     """chunk_sweep rows: the deciding measure in percent by size (columns) and by strategy and overlap (lines), one panel a retriever."""
     name, drawn = _sweep_rows(rows)
@@ -204,6 +207,7 @@ def _thinned(points: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:
     return kept
 
 
+@canvas.drawn_once
 def ann_pareto(rows_by_chunking: Mapping[str, Rows]) -> bytes:
     """ann_recall rows by chunking: recall against distance computations a query, one panel a selectivity of the filter."""
     title = "ANN recall against work"
@@ -254,6 +258,7 @@ def ann_pareto(rows_by_chunking: Mapping[str, Rows]) -> bytes:
 
 
 # -------------------------------------------------------------------------------------------------------------- funnel
+@canvas.drawn_once
 def funnel(rows: Rows) -> bytes:
     """evidence_funnel rows: evidence groups left after each stage, how many it lost, and of how many nobody knows."""
     title = "Evidence funnel"
@@ -290,6 +295,7 @@ def funnel(rows: Rows) -> bytes:
 
 
 # -------------------------------------------------------------------------------------------------------------- scores
+@canvas.drawn_once
 def scores_with_intervals(rows: Rows | Mapping[str, Rows]) -> bytes:
     """system_summary rows (of one system, or by system): headline shares of the split shown, with 95% intervals."""
     title = "Headline scores"

@@ -21,7 +21,7 @@ Footers = Mapping[AssetPartition, Footer | None]
 
 
 def _memory(folder: Folder) -> Path:
-    return folder.state / "agreed.json"
+    return Path(folder.state) / "agreed.json"
 
 
 def _databases(folder: Folder, home: str) -> dict[str, Any] | None:

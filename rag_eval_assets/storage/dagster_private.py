@@ -1,12 +1,14 @@
 """Uses of Dagster's private modules beside its storage classes (`dagster_sqlite`), pinned to the version in pyproject.
 
-What belongs here: reading the latest materialization of many partitions, freeing what a dead run held, runs whose output is not
-captured. What does not: anything that Dagster's public interface offers.
+What belongs here: reading the latest materialization of many partitions, freeing what a dead run held, runs in this process without
+what nobody looks at. What does not: anything that Dagster's public interface offers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.data_version import (
@@ -15,6 +17,8 @@ from dagster._core.definitions.data_version import (
     DATA_VERSION_TAG,
     INPUT_DATA_VERSION_TAG_PREFIX,
 )
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.execute_in_process import core_execute_in_process, merge_run_tags
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.dagster_run import IN_PROGRESS_RUN_STATUSES
 
@@ -33,6 +37,44 @@ def instance_without_capture(home: str) -> dg.DagsterInstance:
     """
     nothing = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
     return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides={"compute_logs": nothing}))
+
+
+Run = Callable[[frozenset[dg.AssetKey], str | None, Mapping[str, str]], dg.ExecuteInProcessResult]
+
+
+def runs_in_process(job: dg.JobDefinition, instance: dg.DagsterInstance, run_config: Mapping[str, Any]) -> Run:
+    """`job.execute_in_process` of some of its assets, for a partition, with tags; a failure is told by the result, outputs are not kept.
+
+    The part of the job that holds just these assets is made once, with the snapshots that Dagster stores of it. Dagster's own way makes
+    it twice for every run.
+    """
+    whole = job.as_ephemeral_job(resource_defs={}, input_values={})
+
+    @cache
+    def part(assets: frozenset[dg.AssetKey]) -> dg.JobDefinition:
+        made = whole.get_subset(asset_selection=assets)
+        made.get_subset = lambda **_: made  # type: ignore[method-assign]  # what create_run asks of it: these assets again
+        return made
+
+    def run(assets: frozenset[dg.AssetKey], partition: str | None, tags: Mapping[str, str]) -> dg.ExecuteInProcessResult:
+        return core_execute_in_process(
+            job=InMemoryJob(job_def=part(assets)),
+            run_config=run_config,
+            instance=instance,
+            output_capturing_enabled=False,
+            raise_on_error=False,
+            run_tags=merge_run_tags(
+                job_def=job,
+                partition_key=partition,
+                tags=tags,
+                asset_selection=list(assets),
+                instance=instance,
+                run_config=run_config,
+            ),
+            asset_selection=assets,
+        )
+
+    return run
 
 
 def is_sqlite(instance: dg.DagsterInstance) -> bool:

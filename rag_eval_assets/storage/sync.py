@@ -38,6 +38,8 @@ from rag_eval_assets.unwritable import UnwritableError, writing_to
 if TYPE_CHECKING:
     import dagster as dg
 
+    from rag_eval_assets.storage import dagster_private as private
+
 PROCESS_TAG = "rag_eval/process"
 SYNC_TAG = "rag_eval/sync"
 ATTEMPTS = 3
@@ -399,7 +401,7 @@ def _run_until_fresh(
     check_interrupt: Callable[[], None],
 ) -> None:
     attempts: dict[AssetPartition, int] = {}
-    job = None
+    run: private.Run | None = None
     identity = {PROCESS_TAG: process_identity(), SYNC_TAG: uuid.uuid4().hex[:12], **tags}
     while True:
         statuses = evaluate(graph, catalogue, roots)
@@ -411,14 +413,16 @@ def _run_until_fresh(
         if not groups:
             report.waiting = [n for n, s in statuses.items() if s.state != "fresh" and chosen(n) and n not in report.failed]
             return
-        if job is None:
+        if run is None:
             from rag_eval_assets.definitions import build_definitions
+            from rag_eval_assets.storage import dagster_private as private
 
             job = build_definitions(graph, catalogue, listener.progress).resolve_implicit_global_asset_job_def()
+            run = private.runs_in_process(job, dagster.instance, {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}})
         for group in groups:
             started = time.perf_counter()
             listener.run_started(group, statuses)
-            outcomes = _run(job, catalogue, dagster.instance, group, statuses, identity)
+            outcomes = _run(run, catalogue, group, statuses, identity)
             check_interrupt()
             report.runs.append(outcomes)
             for outcome in outcomes.outcomes:
@@ -429,9 +433,8 @@ def _run_until_fresh(
 
 
 def _run(
-    job: Any,
+    run: private.Run,
     catalogue: Catalogue,
-    instance: dg.DagsterInstance,
     group: Group,
     statuses: Mapping[AssetPartition, Status],
     tags: Mapping[str, str],
@@ -439,14 +442,7 @@ def _run(
     """One Dagster run in this process."""
     import dagster as dg
 
-    result = job.execute_in_process(
-        instance=instance,
-        asset_selection=[dg.AssetKey(node.asset) for node in group.nodes],
-        partition_key=group.partition,
-        raise_on_error=False,
-        tags=dict(tags),
-        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-    )
+    result = run(frozenset(dg.AssetKey(node.asset) for node in group.nodes), group.partition, tags)
     if any(e.event_specific_data.error.cls_name == "DagsterExecutionInterruptedError" for e in result.all_events if e.is_step_failure):
         raise KeyboardInterrupt
     for event in result.all_events:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
-from rag_eval_assets.graph import AssetPartition
+from rag_eval_assets.definitions import build_definitions
+from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.snapshots import save_snapshot
 from rag_eval_assets.storage.sync import SyncReport, open_catalogue, sync
@@ -77,6 +82,37 @@ def again(folder: Folder, source: SourceTree | None = None, select: Sequence[str
 def test_nothing_runs_where_nothing_changed(synced: Folder) -> None:
     report = sync(synced)
     assert (report.runs, report.repaired, report.failed) == ([], [], {})
+
+
+def test_dagster_is_imported_only_where_its_databases_or_the_tables_are_not_as_the_last_sync_left_them(synced: Folder) -> None:
+    code = (
+        "import sys; from rag_eval_assets.settings import Folder; from rag_eval_assets.storage.sync import sync;"
+        "report = sync(Folder(sys.argv[1])); print(len(report.runs), len(report.repaired), 'dagster' in sys.modules)"
+    )
+
+    def told() -> str:
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(synced.path)], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert told() == "0 0 False"
+    history = synced.state / "dagster" / "history"
+    for database in (history / "runs.db", history / "runs" / "index.db"):
+        os.utime(database)
+        assert told() == "0 0 True"
+        assert told() == "0 0 False"
+    Path(synced.tables, "chunks", "whole.parquet").unlink()
+    assert told().endswith(" 0 True")
+    assert told() == "0 0 False"
+
+
+def test_dagster_gives_whoever_asks_the_table_of_an_asset_partition(synced: Folder) -> None:
+    catalogue = open_catalogue(synced)
+    definitions = build_definitions(Graph(synced), catalogue)
+    with dg.DagsterInstance.ephemeral() as instance:
+        chunks = definitions.load_asset_value("chunks", partition_key="whole", instance=instance)
+        questions = definitions.load_asset_value("golden_questions", instance=instance)
+    assert chunks.equals(catalogue.read(AssetPartition("chunks", "whole"))[0])
+    assert questions.equals(catalogue.read(AssetPartition("golden_questions"))[0])
 
 
 def test_a_touched_file_with_the_same_content_runs_nothing(synced: Folder) -> None:

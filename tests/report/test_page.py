@@ -127,6 +127,7 @@ def everywhere(tables: Tables) -> Tables:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages without the time that pictures take, for tests of text."""
+    monkeypatch.setattr(canvas, "_drawn", {})
     monkeypatch.setattr(canvas, "draw", lambda title, inches, paint: b"<svg/>")
 
 

@@ -146,6 +146,23 @@ def test_large_grids_still_give_small_pictures(row: Maker) -> None:
         parsed(svg)
 
 
+def test_a_chart_is_drawn_once_of_the_same_rows_and_anew_of_others(row: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(canvas, "_drawn", {})
+
+    def draw(title: str, *_: object) -> bytes:
+        drawn.append(title)
+        return b"<svg>%d" % len(drawn)
+
+    monkeypatch.setattr(canvas, "draw", draw)
+    rows = [row("ann_recall", status="scored", recall_mean=1.0, distance_computations=float(n)) for n in (3, 5)]
+    first, again = (pictures.ann_pareto({"page": [dict(r) for r in rows]}) for _ in range(2))
+    assert (first, again, len(drawn)) == (b"<svg>1", b"<svg>1", 1)
+    rows[1]["recall_mean"] = 0.5
+    assert pictures.ann_pareto({"page": rows}) == b"<svg>2"
+    assert pictures.funnel([]) not in (b"<svg>1", b"<svg>2")
+
+
 def test_a_picture_in_markdown_carries_its_own_bytes(row: Maker) -> None:
     svg = pictures.funnel([])
     markdown = canvas.as_markdown(svg, "Where [evidence]\nwas lost")
