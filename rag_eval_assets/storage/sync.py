@@ -442,7 +442,7 @@ def _run(
     """One Dagster run in this process."""
     import dagster as dg
 
-    result = run(frozenset(dg.AssetKey(node.asset) for node in group.nodes), group.partition, tags)
+    result: Any = run(frozenset(dg.AssetKey(node.asset) for node in group.nodes), group.partition, tags)
     if any(e.event_specific_data.error.cls_name == "DagsterExecutionInterruptedError" for e in result.all_events if e.is_step_failure):
         raise KeyboardInterrupt
     for event in result.all_events:
