@@ -323,7 +323,7 @@ def sync(
     listener = listener or Listener()
     graph = Graph(folder, source)
     report = SyncReport()
-    with telling_damage(folder.state / "dagster"), storage_lock(folder, wait):
+    with telling_damage(folder.state / "dagster"), storage_lock(folder, wait), _rare_collections():
         catalogue = open_catalogue(folder)
         chosen = selection(graph, select, partition)
         roots = {node: finished.data_version for node, finished in rescan_roots(graph, catalogue).items()}
@@ -338,7 +338,7 @@ def sync(
             report.repaired += dagster.repaired()
             for message in report.repaired:
                 listener.repaired(message)
-            with _rare_collections(), _kept_interrupts() as check:
+            with _kept_interrupts() as check:
                 _run_until_fresh(graph, catalogue, dagster, roots, chosen, report, listener, tags or {}, check)
             agreed = not report.failed
         finally:
