@@ -10,7 +10,8 @@ import pytest
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.settings import Folder
-from rag_eval_assets.storage.produce import finish, step_for
+from rag_eval_assets.storage.parquet import enforce, to_table
+from rag_eval_assets.storage.produce import step_for
 from rag_eval_assets.storage.sync import open_catalogue
 from rag_eval_assets.tables import TABLES
 from tests.benchmarks import size
@@ -39,7 +40,8 @@ def made(graph: Graph, asset: str, tables: dict[str, Any]) -> pa.Table:
         table = tables.get(name, TABLES[name].schema.empty_table())
         table = table.select(list(columns)) if columns else table
         inputs[name] = {PARSER: table} if graph.fans_in(asset, name) else table
-    return finish(graph, node, graph.assets[asset].body(step_for(graph, open_catalogue(graph.folder), node), **inputs)).table
+    product = graph.assets[asset].body(step_for(graph, open_catalogue(graph.folder), node), **inputs)
+    return enforce(to_table(product.rows, TABLES[asset]), TABLES[asset])
 
 
 def corpus(graph: Graph, documents: int) -> dict[str, Any]:
