@@ -11,6 +11,8 @@ FUZZ ?= 500
 export DAGSTER_DISABLE_TELEMETRY = yes
 export DO_NOT_TRACK = 1
 export RAGAS_DO_NOT_TRACK = true
+# Parse workers and commands are processes: without bytecode each compiles the project for seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run pr test browser torture bench ui lint lock licences sample clean
 

@@ -27,7 +27,8 @@ MEASURES = {
 RUN_SECONDS = {"retrieval_seconds": ("retrieval", "s"), "generation_seconds": ("generation", "s")}
 """Seconds of the run that made a ranking, or an answer in this process."""
 
-RUN_RATES = {"reply_hits": ("cache", "share"), "answer_reuse": ("cache", "share"), "retrieval_reuse": ("cache", "share")}
+REUSE = {"answer_reuse": ("cache", "share"), "retrieval_reuse": ("cache", "share")}
+RUN_RATES = {"reply_hits": ("cache", "share"), **REUSE}
 """Shares of the last run: replies that needed no call, and rows of answers and of rankings that were kept, where there was one to keep."""
 
 RUN_MEASURES = RUN_SECONDS | RUN_RATES
@@ -62,10 +63,15 @@ def system_costs(answers: Iterable[Row], retrievals: Iterable[Row] = (), gated: 
             "retrieval_reuse": (ranked[split], _kept(ranked[split])),
         }
         for measure, kind in RUN_MEASURES.items():
-            row = _row(split, measure, kind, *found[measure])
-            figures = {name: None if measure in RUN_RATES and name.startswith("p") else row[name] for name in FIGURES}
-            shown = figures if measure in gated else dict.fromkeys(FIGURES)
-            rows.append(row | shown | {f"run_{name}": value for name, value in figures.items()})
+            of, values = found[measure]
+            run = _row(split, measure, kind, of, values)
+            figures = {name: None if measure in RUN_RATES and name.startswith("p") else run[name] for name in FIGURES}
+            if measure in gated:
+                row = run | figures
+            else:  # a run has earlier rows to keep or has none: without a gate that counts no more than the shares do
+                counted = [None if row["origin"] is None else 0.0 for row in of] if measure in REUSE else values
+                row = _row(split, measure, kind, of, counted) | dict.fromkeys(FIGURES)
+            rows.append(row | {f"run_{name}": value for name, value in figures.items()})
     return rows
 
 

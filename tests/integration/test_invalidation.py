@@ -194,10 +194,10 @@ def test_an_edited_quotation_searches_and_answers_nothing_again(synced: Folder) 
 def test_an_added_chunking_runs_its_own_partition_and_the_sweep_and_a_removed_one_the_sweep_alone(synced: Folder) -> None:
     folder = settings(synced, chunkings=[*SETTINGS["chunkings"], {"strategy": "page"}])
     report = again(folder)
-    assert ran(report) == of("page", *CHUNKING) | {"chunk_sweep", "embedder_ranking", "run_file_findings", "gate_results", "release_report"}
+    assert ran(report) == of("page", *CHUNKING) | {"chunk_sweep", "embedder_ranking", "gate_results", "release_report"}
     assert "gate_results" in unchanged(report)
     report = again(settings(synced))
-    assert ran(report) == {"chunk_sweep", "embedder_ranking", "run_file_findings", "gate_results", "release_report"}
+    assert ran(report) == {"chunk_sweep", "embedder_ranking", "gate_results", "release_report"}
 
 
 def test_an_added_retriever_computes_its_own_rows_alone(synced: Folder) -> None:

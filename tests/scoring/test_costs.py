@@ -69,6 +69,16 @@ def test_what_a_run_took_is_content_only_where_a_gate_names_it() -> None:
     assert {slow[m] for m in RUN_MEASURES if m != "retrieval_seconds"} == {None}
 
 
+def test_without_a_gate_a_first_run_has_the_content_of_one_that_keeps_rows() -> None:
+    def content(origin: str) -> list[dict[str, object]]:
+        made = system_costs([recorded(1.0, attempts=1, origin=origin), recorded(2.0, origin=None)], ranked(1, 1.0, origin))
+        names = [c for c in TABLES["system_costs"].columns if TABLES["system_costs"].role(c) == "content"]
+        return [{name: row[name] for name in names} for row in made]
+
+    assert content("first_made") == content("made") == content("reused")
+    assert {r["measure"]: r["scored"] for r in content("first_made")}["answer_reuse"] == 1  # the other one says no origin
+
+
 def gated(rows: list[Row], rankings: list[Row] | None = None, **gate: object) -> tuple[float | None, str, str]:
     chosen = Gate.model_validate({"source": "system_costs", **gate})
     gates = {"gate": chosen.model_dump()}
