@@ -46,8 +46,8 @@ def _tables(footers: Footers) -> dict[str, Any]:
 
 def stands(folder: Folder, home: str, footers: Footers) -> bool:
     """Whether Dagster's databases are as the last sync left them, and every table one that was there then."""
-    memory = read_json(_memory(folder))
-    if not memory or memory.get("databases") != _databases(folder, home):
+    memory, databases = read_json(_memory(folder)), _databases(folder, home)
+    if not memory or databases is None or memory.get("databases") != databases:
         return False
     then = memory["tables"]
     return all(then.get(name) == wrote for name, wrote in _tables(footers).items())
