@@ -33,7 +33,8 @@ def read_runs(folder: Path, paths: Mapping[str, str], documents: Collection[str]
     `.jsonl` holds {"question", "hits": [{"id", "score"?}]} lines, best first; any other file is a TREC run of lines
     `question Q0 id rank score tag`, whose rank rules. An id is a chunk's, a document's (percent-encoded where it has white space), or a
     document's without its suffix .txt, as BEIR has it; one of a document that the corpus does not hold stands as it is. Raises
-    RunFileError for files that are not there or not readable, repeated ids, questions or ranks and scores that are not finite.
+    RunFileError for files that are not there, not readable or without a ranking, repeated ids, questions or ranks and scores that are
+    not finite.
     """
     problems: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -43,7 +44,10 @@ def read_runs(folder: Path, paths: Mapping[str, str], documents: Collection[str]
             problems.append(f"{path}: no such file; retriever {retriever!r} names it in 'path'")
             continue
         read = _json_lines if path.suffix == ".jsonl" else _trec_run
+        before = len(problems)
         found = read(path, problems)
+        if not found and len(problems) == before:
+            problems.append(f"{path}: no ranking in it; export it anew, or remove retriever {retriever!r}")
         for question, hits in sorted(_resolved(path, found, documents, problems).items()):
             own = {"retriever": retriever, "question_id": question, "file": name}
             placed = [(rank, *hit) for rank, hit in enumerate(hits, 1)] or [(0, found[question][0], None, None)]

@@ -75,6 +75,10 @@ def test_a_bad_json_line_is_refused_by_file_line_and_id(tmp_path: Path, text: st
 def test_a_file_that_is_not_there_or_not_utf_8_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFileError, match="no such file; retriever 'mine' names it"):
         read_runs(tmp_path, {"mine": "absent.trec"}, DOCUMENTS)
+    for name in ("empty.trec", "empty.jsonl"):
+        (tmp_path / name).touch()
+        with pytest.raises(RunFileError, match=rf"{name}: no ranking in it; export it anew, or remove retriever 'mine'"):
+            read_runs(tmp_path, {"mine": name}, DOCUMENTS)
     (tmp_path / "latin.trec").write_bytes("q1 Q0 d1 1 2.0 té\n".encode("latin-1"))
     with pytest.raises(RunFileError, match=r"latin\.trec:1: not UTF-8"):
         read_runs(tmp_path, {"mine": "latin.trec"}, DOCUMENTS)

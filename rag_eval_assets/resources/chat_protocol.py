@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MESSAGE_CHARACTERS = 300
 STRUCK = "[key]"
+THOUGHTS = ("thinking", "reasoning")
+"""Types of the parts of a message that are no part of its answer."""
 END_SECONDS = 0.1
 """How long an endpoint may take to end a stream whose last event it sent."""
 
@@ -212,10 +214,13 @@ def _object(data: str | bytes) -> dict[str, Any] | None:
 
 
 def _said(message: Any) -> str | None:
-    """What a message, or a piece of one, says or refuses, its parts joined; None where it is no message."""
+    """What a message, or a piece of one, says or refuses, its parts of text joined and thoughts left out; None where it is no message."""
     said = (message.get("content") or message.get("refusal") or "") if isinstance(message, dict) else None
-    parts = [part.get("text") if isinstance(part, dict) else None for part in said] if isinstance(said, list) else [said]
-    return "".join(parts) if all(isinstance(part, str) for part in parts) else None
+    if not isinstance(said, list):
+        return said if isinstance(said, str) else None
+    parts = [part if isinstance(part, dict) else {} for part in said]
+    texts = [part.get("text") for part in parts if part.get("type") not in THOUGHTS]
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else None
 
 
 def _count(value: Any) -> int | None:

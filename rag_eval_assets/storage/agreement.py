@@ -55,4 +55,6 @@ def stands(folder: Folder, home: str, footers: Footers) -> bool:
 
 def remember(folder: Folder, home: str, footers: Footers) -> None:
     """Keep what `stands` compares. To be called when Dagster's connections are closed and it knows every table."""
-    write_cache(_memory(folder), {"databases": _databases(folder, home), "tables": _tables(footers)})
+    databases = _databases(folder, home)
+    if databases is not None:
+        write_cache(_memory(folder), {"databases": databases, "tables": _tables(footers)})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -21,6 +22,7 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.execute_in_process import core_execute_in_process, merge_run_tags
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.dagster_run import IN_PROGRESS_RUN_STATUSES
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
 
 from rag_eval_assets.graph import AssetPartition, Graph
 from rag_eval_assets.storage.dagster_sqlite import WarmEventLogStorage
@@ -77,9 +79,12 @@ def runs_in_process(job: dg.JobDefinition, instance: dg.DagsterInstance, run_con
     return run
 
 
-def is_sqlite(instance: dg.DagsterInstance) -> bool:
-    """Whether the instance keeps its runs and events in the SQLite files of the evaluation folder."""
-    return isinstance(instance.event_log_storage, WarmEventLogStorage)
+def keeps_events_in(instance: dg.DagsterInstance, folder: Path) -> bool:
+    """Whether the instance keeps its runs and events in the SQLite files below `folder`, and nowhere else."""
+    storage = instance.event_log_storage
+    if not isinstance(storage, WarmEventLogStorage):
+        return False
+    return Path(storage.path_for_shard(INDEX_SHARD_NAME)).resolve() == (folder / "history" / "runs" / f"{INDEX_SHARD_NAME}.db").resolve()
 
 
 def latest_event_ids(instance: dg.DagsterInstance, graph: Graph) -> dict[AssetPartition, int]:

@@ -135,6 +135,10 @@ def footer_bytes(end: bytes) -> int | None:
     return int.from_bytes(end[-8:-4], "little") + 8 if end[-4:] == b"PAR1" else None
 
 
+def _on_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def read_footer(data: bytes) -> Footer:
     """The footer alone, from a file's bytes or its last `footer_bytes`. Raises TornFileError."""
     try:
@@ -143,7 +147,7 @@ def read_footer(data: bytes) -> Footer:
     except TornFileError:
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        raise TornFileError(f"no readable footer ({error})") from error
+        raise TornFileError(f"no readable footer ({_on_one_line(error)})") from error
 
 
 def check_place(footer: Footer, contract: Table, partition: str | None) -> Footer:
@@ -162,7 +166,7 @@ def decode(data: bytes, contract: Table, columns: Iterable[str] | None = None) -
         with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
             table = file.read(chosen or None, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise TornFileError(f"pages do not match their checksums ({error})") from error
+        raise TornFileError(f"pages do not match their checksums ({_on_one_line(error)})") from error
     if chosen:
         if absent := sorted(set(chosen) - set(table.column_names)):
             raise ContractError(f"{contract.name}: expected columns {chosen}, found none named {', '.join(absent)}")

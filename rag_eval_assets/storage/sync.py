@@ -213,7 +213,11 @@ class _Dagster:
             return
         from rag_eval_assets.storage import dagster_private as private
 
-        agreed = agreed and private.is_sqlite(self._instance) and not private.unfinished_runs(self._instance, PROCESS_TAG)
+        agreed = (
+            agreed
+            and private.keeps_events_in(self._instance, self.folder.state / "dagster")
+            and not private.unfinished_runs(self._instance, PROCESS_TAG)
+        )
         self._instance.dispose()
         if agreed:
             agreement.remember(self.folder, self.home, _footers(self.graph, self.catalogue))
@@ -340,6 +344,11 @@ def sync(
                 listener.repaired(message)
             with _kept_interrupts() as check:
                 _run_until_fresh(graph, catalogue, dagster, roots, chosen, report, listener, tags or {}, check)
+            # Others write to Dagster's databases as well, and what they did since the first look would be taken for agreed.
+            meanwhile = dagster.repaired() if report.runs else []
+            for message in meanwhile:
+                listener.repaired(message)
+            report.repaired += meanwhile
             agreed = not report.failed
         finally:
             catalogue.save()

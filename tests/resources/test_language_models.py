@@ -144,6 +144,7 @@ def test_each_fault_ends_as_its_reason(play: Play, reason: str, calls: int, tmp_
     ("body", "expected"),
     [
         ({"message": {"content": [{"type": "text", "text": "ye"}, {"type": "text", "text": "s"}]}}, ("yes", 3, 1)),
+        ({"message": {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "yes"}]}}, ("yes", 3, 1)),
         ({"message": {"content": "a\ud800b"}}, ("a\ufffdb", 3, 1)),
         ({"message": {"content": "yes"}, "usage": "none"}, ("yes", None, None)),
         ({"message": {"content": "yes"}, "usage": {"prompt_tokens": 2**31, "completion_tokens": 2**31 - 1}}, ("yes", None, 2**31 - 1)),
