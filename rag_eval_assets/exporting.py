@@ -23,11 +23,10 @@ from rag_eval_assets.scoring.relevance import read_labels
 from rag_eval_assets.settings import Folder
 from rag_eval_assets.storage.catalogue import Catalogue
 from rag_eval_assets.tables import OK
+from rag_eval_assets.tables.groups import rows_of
 
 BEIR_SPLITS = {"release": "test", "development": "dev"}
 """Our splits under BEIR's names; others keep their own."""
-_TEXTS = 16
-"""Texts that are Python objects at once."""
 
 
 class ExportError(GoldenError):
@@ -83,8 +82,9 @@ def export_beir(catalogue: Catalogue, target: Path) -> dict[str, int]:
     lost = 0
     with _Unfinished(target) as place:
         (place / "qrels").mkdir()
-        rows = (row for part in documents.to_batches(max_chunksize=_TEXTS) for row in part.to_pylist())
-        _write(place / "corpus.jsonl", (_json({"_id": d["doc_id"], "title": d["title"] or "", "text": d["text"]}) for d in rows))
+        _write(
+            place / "corpus.jsonl", (_json({"_id": d["doc_id"], "title": d["title"] or "", "text": d["text"]}) for d in rows_of(documents))
+        )
         _write(place / "queries.jsonl", (_json({"_id": q["question_id"], "text": q["text"]}) for q in asked))
         for split in sorted({q["split"] for q in asked}):
             lines = ["query-id\tcorpus-id\tscore\n"]

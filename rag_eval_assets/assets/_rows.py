@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -11,18 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Row = dict[str, Any]
-TEXTS = 16
-"""Rows that are Python objects at once where each holds a whole text with its elements."""
-
-
-def rows_of(table: pa.Table, at: Iterable[int] | None = None, batch: int = TEXTS) -> Iterator[Row]:
-    """Rows in the table's order, those at the positions `at` alone where given. At most `batch` of them are Python objects at once."""
-    chosen, start = None if at is None else set(at), 0
-    for part in table.to_batches(max_chunksize=batch):
-        end = start + part.num_rows
-        here = part if chosen is None else part.take(pa.array([i - start for i in range(start, end) if i in chosen], pa.int64()))
-        yield from here.to_pylist()
-        start = end
 
 
 def by(rows: Iterable[Row], column: str) -> dict[str, Row]:

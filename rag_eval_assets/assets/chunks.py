@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ingestion import tokenizers
 from ingestion.chunking import STRATEGIES, Embed, chunk_document
-from rag_eval_assets.assets._rows import Row, joined, row_digests, rows_of
+from rag_eval_assets.assets._rows import Row, joined, row_digests
 from rag_eval_assets.assets.embedding import embedder_facts, embedder_is_there, open_embedder, uncut, vectors
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.partitions import parse_chunking
@@ -21,6 +21,7 @@ from rag_eval_assets.report import corpus_pictures
 from rag_eval_assets.resources.embedders import embed_texts
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import work_key
+from rag_eval_assets.tables.groups import rows_of
 
 
 def _cutting(settings: Settings, chunking: str | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ingestion.cleaning_quality import cleaning_quality as measure_cleaning
 from ingestion.dedup_quality import dedup_quality as measure_dedup
 from ingestion.parse_quality import MarkedPage, worst_page
 from ingestion.parse_quality import parse_quality as measure_parser
-from rag_eval_assets.assets._rows import TEXTS, Row, joined, rows_of
+from rag_eval_assets.assets._rows import Row, joined
 from rag_eval_assets.graph import Product, Step, table_asset
 from rag_eval_assets.report import corpus_pictures
 from rag_eval_assets.report.page_images import marked_page
@@ -28,7 +28,7 @@ from rag_eval_assets.settings import Parser, Settings
 from rag_eval_assets.storage.state import read_json, write_cache
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import FAILED, OK, TABLES
-from rag_eval_assets.tables.groups import Groups, Values
+from rag_eval_assets.tables.groups import TEXTS, Groups, Values, rows_of
 
 
 def scan_corpus(step: Step) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_assets.assets._models import model_limits
-from rag_eval_assets.assets._rows import by, join, rows_of
+from rag_eval_assets.assets._rows import by, join
 from rag_eval_assets.assets.embedding import (
     context_models,
     contexts,
@@ -32,6 +32,7 @@ from rag_eval_assets.scoring import chunk_quality as quality
 from rag_eval_assets.settings import Settings
 from rag_eval_assets.storage.versions import work_key
 from rag_eval_assets.tables import NOT_APPLICABLE, OK
+from rag_eval_assets.tables.groups import rows_of
 
 
 def _embedders(settings: Settings, chunking: str | None) -> dict[str, Any]:

@@ -86,9 +86,10 @@ def chunk_quality(
         seen.see(row["doc_id"], own.get(row["doc_id"], ()), document)
         if row["doc_id"] in labelled:
             known[row["doc_id"]] = document
-    for doc_id in own.keys() - seen.documents:
+    for doc_id in sorted(own.keys() - seen.documents):
         seen.see(doc_id, own[doc_id], None)
-    held = {doc_id: own[doc_id] for doc_id in own.keys() & {*labelled, *(row["kept_doc_id"] for row in evidence)}}
+    wanted = {*labelled, *(row["kept_doc_id"] for row in evidence)}
+    held = {doc_id: own[doc_id] for doc_id in own if doc_id in wanted}
     index = defaultdict(lambda: Chunks.of(()), {doc_id: Chunks.of({_delivered(row) for row in rows}) for doc_id, rows in held.items()})
     measures = [
         *_of_evidence(index, evidence),

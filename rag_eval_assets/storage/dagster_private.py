@@ -69,7 +69,7 @@ def runs_in_process(job: dg.JobDefinition, instance: dg.DagsterInstance, run_con
                 job_def=job,
                 partition_key=partition,
                 tags=tags,
-                asset_selection=list(assets),
+                asset_selection=sorted(assets, key=dg.AssetKey.to_user_string),
                 instance=instance,
                 run_config=run_config,
             ),

@@ -1,16 +1,29 @@
-"""Rows of a table by a column that it stands in order of, read when they are asked for.
+"""Rows of a table in turn, or by a column that it stands in order of, read when they are asked for.
 
-What belongs here: moving rows out of Arrow a group at a time, so that no table is Python objects as a whole. What does not: what is done
+What belongs here: moving rows out of Arrow a few at a time, so that no table is Python objects as a whole. What does not: what is done
 with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+TEXTS = 16
+"""Rows that are Python objects at once where each holds a whole text with its elements."""
+
+
+def rows_of(table: pa.Table, at: Iterable[int] | None = None, batch: int = TEXTS) -> Iterator[dict[str, Any]]:
+    """Rows in the table's order, those at the positions `at` alone where given. At most `batch` of them are Python objects at once."""
+    chosen, start = None if at is None else set(at), 0
+    for part in table.to_batches(max_chunksize=batch):
+        end = start + part.num_rows
+        here = part if chosen is None else part.take(pa.array([i - start for i in range(start, end) if i in chosen], pa.int64()))
+        yield from here.to_pylist()
+        start = end
 
 
 class Groups(Mapping[str, list[dict[str, Any]]]):

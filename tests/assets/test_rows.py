@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_eval_assets.assets._rows import joined, row_digests, rows_of
+from rag_eval_assets.assets._rows import joined, row_digests
+from rag_eval_assets.tables.groups import rows_of
 
 ROWS = [{"name": f"n{number}", "parts": [{"at": number}] * (number % 3)} for number in range(10)]
 TABLE = pa.concat_tables([pa.Table.from_pylist(ROWS[:4]), pa.Table.from_pylist(ROWS[4:])])
